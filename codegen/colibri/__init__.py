@@ -1,0 +1,3 @@
+"""Colibri turns a Mixture-of-Experts checkpoint into firmware."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+"""`python -m colibri`."""
+
+from colibri.cli import run_and_exit
+
+run_and_exit()

@@ -1,0 +1,153 @@
+"""What must hold in a board file beyond its shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.errors import BadInput
+
+# The traps of each architecture that runs on bare metal, the product's first.
+TRAPS = {"arm": ("bkpt", "svc"), "riscv32": ("ebreak",)}
+ARCHITECTURES = ("aarch64", "arm", "riscv32", "x86_64")
+
+_READ_ONLY = frozenset({Holds.CODE, Holds.WEIGHTS})
+_ADDRESSES = 1 << 32
+
+# Arm M profile, system address map: this range is for SRAM on every chip.
+_ARM_SRAM = range(0x2000_0000, 0x4000_0000)
+
+
+def check_board(board: Board, where: str) -> None:
+    """Check a board whose shape is right.
+
+    Args:
+        where: its file, for the message.
+
+    Raises:
+        BadInput: see the message.
+    """
+    _check_processor(board, where)
+    _check_regions(board, where)
+    _check_emulators(board, where)
+
+
+def _check_processor(board: Board, where: str) -> None:
+    if board.cpu.arch not in ARCHITECTURES:
+        raise BadInput(
+            f"unknown architecture {board.cpu.arch!r}",
+            where=f"{where}: cpu.arch",
+            hint=f"one of {', '.join(ARCHITECTURES)}",
+        )
+    if board.kernels[-1:] != ("portable",):
+        raise BadInput(
+            "the list does not end with portable", where=f"{where}: kernels", hint="every op has a portable kernel"
+        )
+    if repeated := _first_repeated(board.kernels):
+        raise BadInput(f"{repeated!r} is there twice", where=f"{where}: kernels")
+    if board.kind is BoardKind.BARE:
+        if board.cpu.arch not in TRAPS:
+            raise BadInput(
+                f"no bare-metal start-up for {board.cpu.arch}", where=f"{where}: kind", hint='use kind = "linux"'
+            )
+        if board.stack <= 0 or board.stack % 16:
+            raise BadInput(f"{board.stack} bytes", where=f"{where}: stack", hint="give a positive multiple of 16")
+    elif board.stack < 0:
+        raise BadInput(f"{board.stack} bytes", where=f"{where}: stack")
+    if board.reserve < 0:
+        raise BadInput(f"{board.reserve} bytes", where=f"{where}: reserve")
+
+
+def _check_regions(board: Board, where: str) -> None:
+    bare = board.kind is BoardKind.BARE
+    for region in board.memory:
+        at = f"{where}: memory {region.name!r}"
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", region.name):
+            raise BadInput("the name becomes a linker symbol", where=at, hint="use small letters, digits and _")
+        if (
+            region.origin < 0
+            or region.length < (1 if bare else 0)
+            or (bare and region.origin + region.length > _ADDRESSES)
+        ):
+            raise BadInput(
+                f"{region.length} bytes from {region.origin:#x}", where=at, hint="give the chip's own numbers, in bytes"
+            )
+        if not 0 <= region.budget <= region.length:
+            raise BadInput(
+                f"budget of {region.budget} bytes in {region.length}", where=at, hint="a budget is a part of the region"
+            )
+        for held in region.holds:
+            if (region.kind is MemoryKind.FLASH) != (held in _READ_ONLY):
+                hint = "are flash and ram swapped?"
+                raise BadInput(f"a region of kind {region.kind} cannot hold {held}", where=at, hint=hint)
+        if board.cpu.arch == "arm" and region.kind is MemoryKind.FLASH and region.origin in _ARM_SRAM:
+            raise BadInput(
+                f"flash at {region.origin:#x}, where the M profile has SRAM",
+                where=at,
+                hint="are flash and ram swapped?",
+            )
+    if repeated := _first_repeated(region.name for region in board.memory):
+        raise BadInput(f"two regions are called {repeated!r}", where=f"{where}: memory")
+    for what in Holds:
+        if not any(what in region.holds for region in board.memory):
+            raise BadInput(f"no region holds {what}", where=f"{where}: memory", hint="name it in one region's `holds`")
+    if bare and (pair := _overlap(board.memory, {})):
+        raise BadInput(f"regions {pair[0]!r} and {pair[1]!r} overlap", where=f"{where}: memory")
+
+
+def _check_emulators(board: Board, where: str) -> None:
+    if repeated := _first_repeated(emulator.name for emulator in board.emulators):
+        raise BadInput(f"two emulators are called {repeated!r}", where=f"{where}: emulators")
+    for emulator in board.emulators:
+        at = f"{where}: emulator {emulator.name!r}"
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", emulator.name) or emulator.name == "board":
+            raise BadInput(
+                "the name becomes part of file names", where=at, hint="use small letters, digits, - and _; not board"
+            )
+        if (emulator.kind is EmulatorKind.NATIVE) == bool(emulator.program):
+            hint = "it starts by itself" if emulator.program else "name the executable"
+            raise BadInput(f"program {emulator.program!r} for kind {emulator.kind}", where=at, hint=hint)
+        _check_trap(board, emulator, at)
+        if strange := sorted(set(emulator.origins) - {region.name for region in board.memory}):
+            raise BadInput(f"moves a region {strange[0]!r} that the board has not", where=at)
+        used = tuple(region for region in board.memory if region.holds)
+        if emulator.origins and (pair := _overlap(used, emulator.origins)):
+            raise BadInput(f"in its memory map, regions {pair[0]!r} and {pair[1]!r} overlap", where=at)
+
+
+def _check_trap(board: Board, emulator: Emulator, at: str) -> None:
+    allowed = TRAPS[board.cpu.arch] if board.kind is BoardKind.BARE else ("",)
+    if emulator.trap not in allowed:
+        wanted = " or ".join(allowed) or "none: the program has Linux"
+        raise BadInput(f"trap {emulator.trap!r}", where=at, hint=f"for this board it is {wanted}")
+    if board.kind is BoardKind.LINUX:
+        if emulator.kind is EmulatorKind.QEMU_SYSTEM or emulator.origins:
+            raise BadInput("a Linux program has no memory map of its own", where=at, hint="use native or qemu-user")
+    elif emulator.kind is EmulatorKind.NATIVE:
+        raise BadInput("a bare-metal image does not run by itself", where=at)
+    elif (emulator.kind is EmulatorKind.QEMU_USER) != (emulator.trap == "svc"):
+        raise BadInput(
+            f"trap {emulator.trap!r} with kind {emulator.kind}",
+            where=at,
+            hint="svc belongs to qemu-user, and only there",
+        )
+
+
+def _overlap(regions: tuple[Region, ...], origins: dict[str, int]) -> tuple[str, str] | None:
+    """Names of two regions that share an address."""
+    spans = sorted((origins.get(region.name, region.origin), region.length, region.name) for region in regions)
+    return next(
+        ((left[2], right[2]) for left, right in pairwise(spans) if left[0] + left[1] > right[0]),
+        None,
+    )
+
+
+def _first_repeated(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -1,0 +1,158 @@
+"""What a board file says. One TOML per board; the loader is in `load.py`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class MemoryKind(StrEnum):
+    """Flash keeps its bytes without power and is never written at run time; RAM is."""
+
+    FLASH = "flash"
+    RAM = "ram"
+
+
+class Holds(StrEnum):
+    """What the linker puts into a region."""
+
+    CODE = "code"
+    WEIGHTS = "weights"
+    DATA = "data"
+    STACK = "stack"
+    ARENA = "arena"
+
+
+class BoardKind(StrEnum):
+    """Bare metal (own start-up and linker script) or a program under Linux."""
+
+    BARE = "bare"
+    LINUX = "linux"
+
+
+class EmulatorKind(StrEnum):
+    """How an image is run without the board."""
+
+    NATIVE = "native"
+    QEMU_USER = "qemu-user"
+    QEMU_SYSTEM = "qemu-system"
+
+
+class Proves(StrEnum):
+    """What a run in the emulator says about the board: its memory map, its core, or only its instruction set."""
+
+    MAP = "map"
+    CORE = "core"
+    ISA = "isa"
+
+
+class Cpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The processor, as the compiler and the emulator name it.
+
+    Attributes:
+        arch: ``arm`` (M profile), ``aarch64``, ``riscv32`` or ``x86_64``.
+        core: marketing name of the core, e.g. ``Cortex-M7``.
+        fpu: whether fp32 arithmetic and square root are instructions.
+    """
+
+    arch: str
+    core: str
+    fpu: bool
+
+
+class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One memory region.
+
+    Attributes:
+        origin: first address; 0 for a Linux board, where the loader chooses.
+        length: bytes, the physical wall; 0 for a Linux board without a limit.
+        budget: bytes that may be used, at most ``length``; 0 means ``length``.
+        holds: what goes there; empty when nothing does by default.
+    """
+
+    name: str
+    kind: MemoryKind
+    length: int
+    origin: int = 0
+    budget: int = 0
+    holds: tuple[Holds, ...] = ()
+
+    @property
+    def limit(self) -> int:
+        """Bytes that may be used; 0 when there is no limit."""
+        return self.budget or self.length
+
+
+class Toolchain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Compiler of the board.
+
+    Attributes:
+        prefix: prepended to ``gcc``, ``ar``, ``objcopy``, ``objdump``; empty for the host compiler.
+        clang_target: ``--target`` for clang.
+        flags: processor flags, given to compiler, assembler and linker alike, on gcc and clang.
+        apt: Debian and Ubuntu packages that install it.
+    """
+
+    prefix: str
+    clang_target: str
+    flags: tuple[str, ...]
+    apt: tuple[str, ...]
+
+
+class Emulator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One way to run the board's image.
+
+    Attributes:
+        name: short, unique in the board, used in file names: ``netduinoplus2``, ``exact-map``.
+        kind: see `EmulatorKind`.
+        program: the executable, e.g. ``qemu-system-arm``; empty for native.
+        args: arguments before the image, e.g. ``("-M", "netduinoplus2")``.
+        proves: see `Proves`.
+        trap: how the port reaches the host on bare metal: ``bkpt``, ``svc`` (Arm) or ``ebreak`` (RISC-V).
+        origins: region name to address, where the emulated memory map differs from the board's.
+        apt: Debian and Ubuntu packages that install it.
+        note: one sentence on what this run does not show.
+    """
+
+    name: str
+    kind: EmulatorKind
+    proves: Proves
+    program: str = ""
+    args: tuple[str, ...] = ()
+    trap: str = ""
+    origins: dict[str, int] = {}
+    apt: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A board profile, inheritance already applied.
+
+    Attributes:
+        id: the file's name without ``.toml``.
+        title: one line for people.
+        sources: where each number comes from.
+        kernels: kernel folders by preference; ``portable`` always closes the list.
+        port: folder in ``runtime_c/ports`` with start-up and console.
+        stack: bytes reserved for the stack.
+        reserve: bytes of RAM kept for the application.
+        memory: regions in the order of the report.
+    """
+
+    id: str
+    title: str
+    sources: tuple[str, ...]
+    kind: BoardKind
+    cpu: Cpu
+    kernels: tuple[str, ...]
+    port: str
+    toolchain: Toolchain
+    memory: tuple[Region, ...]
+    emulators: tuple[Emulator, ...]
+    stack: int = 0
+    reserve: int = 0
+
+    def region_for(self, what: Holds) -> Region:
+        """The first region that holds ``what`` (the loader guarantees that there is one)."""
+        return next(region for region in self.memory if what in region.holds)

@@ -1,0 +1,241 @@
+"""A checkpoint as importers see it: config, and tensors of which each must be taken, or dropped with a reason."""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colibri.checkpoint.config import FILE_NAME, Config
+from colibri.checkpoint.header import format_shape
+from colibri.checkpoint.layout import find_weights
+from colibri.checkpoint.licence import find_licence
+from colibri.checkpoint.tensors import Tensors
+from colibri.checkpoint.untrusted import is_regular_file, shown
+from colibri.errors import BadInput, ColibriError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NAMED = 3  # names that an error lists before it only counts
+_NEIGHBOURS = 24
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole component of a dotted name
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Something that was stored but is not part of the model.
+
+    Attributes:
+        name: of the tensor, or of the file that was set aside.
+        reason: one clause for the user.
+    """
+
+    name: str
+    reason: str
+
+
+class Checkpoint:
+    """An opened checkpoint folder.
+
+    Attributes:
+        path: the folder.
+        config: its config.json.
+    """
+
+    def __init__(self, path: Path, config: Config, tensors: Tensors, set_aside: Iterable[Dropped] = ()) -> None:
+        """Wrap what was read already; `open` is the usual way in."""
+        self.path = path
+        self.config = config
+        self._tensors = tensors
+        self._left = dict.fromkeys(tensors.names())
+        self._dropped = list(set_aside)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Checkpoint:
+        """Open a folder (or the only .safetensors file of one): read config.json and all headers, no weights.
+
+        Raises:
+            BadInput: anything that is not a complete, plain, unquantised safetensors checkpoint.
+        """
+        weights = find_weights(Path(path))
+        config_file = weights.folder / FILE_NAME
+        if not is_regular_file(config_file):
+            native = is_regular_file(weights.folder / "params.json")
+            raise BadInput(
+                f"no {FILE_NAME}",
+                where=shown(str(weights.folder)),
+                hint="params.json is the vendor's own form: give the folder in Hugging Face form" if native else "",
+            )
+        config = Config.read(config_file)
+        _refuse_quantised(config)
+        set_aside = [Dropped(name, reason) for name, reason in weights.ignored.items()]
+        return cls(weights.folder, config, Tensors(weights), set_aside)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all tensors, sorted, taken ones too."""
+        return self._tensors.names()
+
+    def left(self) -> tuple[str, ...]:
+        """Return the names that are neither taken nor dropped yet, sorted."""
+        return tuple(self._left)
+
+    def has(self, name: str) -> bool:
+        """Return whether the checkpoint stores a tensor of this name."""
+        return name in self._tensors
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return a tensor's extents without reading or taking it.
+
+        Raises:
+            BadInput: no such tensor.
+        """
+        if not self.has(name):
+            raise self._missing(name)
+        return self._tensors.shape(name)
+
+    def dtype(self, name: str) -> str:
+        """Return the dtype as stored, in safetensors' words (``BF16``), without taking the tensor.
+
+        Raises:
+            BadInput: no such tensor.
+        """
+        if not self.has(name):
+            raise self._missing(name)
+        return self._tensors.dtype(name)
+
+    def take(self, name: str, shape: tuple[int, ...], why: str = "") -> NDArray[np.float32]:
+        """Return a tensor as fp32, C-contiguous and owned by the caller. Each tensor can be taken once.
+
+        Args:
+            name: of the tensor.
+            shape: extents that the config asks for.
+            why: config keys behind `shape`, e.g. ``num_local_experts × hidden_size``; for the error.
+
+        Raises:
+            BadInput: no such tensor, another shape, not a float dtype, or values that are not finite.
+            ColibriError: taken or dropped before (a mistake of the importer).
+        """
+        found = self.shape(name)
+        if found != shape:
+            raise BadInput(
+                f"shape {format_shape(found)}, expected {format_shape(shape)}" + (f" ({why})" if why else ""),
+                where=self._tensors.where(name),
+                hint=f"{FILE_NAME} and the weights disagree",
+            )
+        self._claim(name)
+        return self._tensors.read(name)
+
+    def take_optional(self, name: str, shape: tuple[int, ...], why: str = "") -> NDArray[np.float32] | None:
+        """As `take`, or None where the checkpoint does not store the tensor."""
+        return self.take(name, shape, why) if self.has(name) else None
+
+    def drop(self, name: str, reason: str) -> int:
+        """Set aside a tensor, or all under a dotted prefix (``model.layers.4`` covers ``model.layers.4.x``, not 40).
+
+        ``*`` stands for any one component: ``model.layers.*.self_attn.rotary_emb``. What was dropped before stays so.
+
+        Returns:
+            How many tensors this call dropped; 0 is no error.
+
+        Raises:
+            ColibriError: one of them was taken (a mistake of the importer).
+        """
+        parts = name.rstrip(".").split(".")
+        pattern = r"\.".join("[^.]+" if part == "*" else re.escape(part) for part in parts)
+        covers = re.compile(pattern + r"(\..*)?", re.DOTALL)
+        covered = [stored for stored in self.names() if covers.fullmatch(stored)]
+        before = {dropped.name for dropped in self._dropped}
+        fresh = [stored for stored in covered if stored not in before]
+        for stored in fresh:
+            self._claim(stored)
+            self._dropped.append(Dropped(stored, reason))
+        return len(fresh)
+
+    def finish(self) -> list[Dropped]:
+        """Return what was set aside, once every tensor is accounted for.
+
+        Raises:
+            BadInput: tensors that were neither taken nor dropped: their first names and how many.
+        """
+        if self._left:
+            names = sorted(self._left, key=natural_order)
+            listed = ", ".join(f"'{shown(name)}'" for name in names[:_NAMED])
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            raise BadInput(
+                f"{len(names)} tensor(s) that this model does not have: {listed}{more}",
+                where=shown(str(self.path)),
+                hint=f"{FILE_NAME} and the weights disagree, or the model is a variant that is not supported",
+            )
+        return list(self._dropped)
+
+    def parameters(self) -> int:
+        """Return the number of stored values, dropped ones included."""
+        return self._tensors.parameters()
+
+    def licence(self) -> str | None:
+        """Return the licence that the checkpoint states of itself, one line, or None where it states none."""
+        return find_licence(self.path, self.config, self._tensors.metadata)
+
+    def _claim(self, name: str) -> None:
+        if name not in self._left:
+            raise ColibriError(f"importer uses tensor '{shown(name)}' twice", where=shown(str(self.path)))
+        del self._left[name]
+
+    def _missing(self, name: str) -> BadInput:
+        near = nearest_name(name, self._left or self.names())
+        return BadInput(
+            f"no tensor '{shown(name)}'",
+            where=shown(str(self.path)),
+            hint=f"the nearest name is '{shown(near)}'" if near else "",
+        )
+
+
+def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that puts ``layers.2`` before ``layers.10``."""
+    return tuple(
+        (0, int(part), "") if part.isascii() and part.isdigit() and len(part) < 20 else (1, 0, part)
+        for part in name.split(".")
+    )
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name most like `name`, or None where nothing is near.
+
+    Names with the same layer and expert numbers come first; the same tensor of another layer is no help. Only
+    neighbours in alphabetical order, from either end of the name, are compared in full, so that a hundred thousand
+    names cost no more than a sort.
+    """
+    candidates = {other for other in names if len(other) < 256}
+    numbers = _NUMBER.findall(name)
+    alike = {other for other in candidates if _NUMBER.findall(other) == numbers}
+    twins = {other for other in candidates if _NUMBER.sub("#", other) == _NUMBER.sub("#", name)}
+    for pool in (alike, candidates - twins):
+        near = difflib.get_close_matches(name, _neighbours(name, pool), n=1, cutoff=0.6)
+        if near:
+            return near[0]
+    return None
+
+
+def _neighbours(name: str, pool: set[str]) -> set[str]:
+    forward = sorted(pool)
+    backward = sorted(other[::-1] for other in pool)
+    at, back = bisect.bisect(forward, name), bisect.bisect(backward, name[::-1])
+    near = forward[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]
+    return {*near, *(other[::-1] for other in backward[max(0, back - _NEIGHBOURS) : back + _NEIGHBOURS])}
+
+
+def _refuse_quantised(config: Config) -> None:
+    for key in ("quantization_config", "compression_config"):
+        if config.has(key):
+            method = config.section(key).text("quant_method", default="of an unnamed method")
+            raise config.error(
+                key,
+                f"{shown(method)} is not readable as plain weights",
+                "give the model before it was quantised; Colibri quantises it itself",
+            )

@@ -1,0 +1,67 @@
+"""One importer a model family: names and config in, graph out. No other module knows a family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.errors import BadInput
+from colibri.graph.graph import Graph, StateType
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the user fixes before the graph is made.
+
+    Attributes:
+        context: positions of a token model; None means the checkpoint's maximum.
+        kv: element type of key and value states.
+    """
+
+    context: int | None = None
+    kv: StateType = StateType.F32
+
+
+Importer = Callable[[Checkpoint, ImportOptions], Graph]
+
+
+def _importers() -> dict[str, Importer]:
+    from colibri.checkpoint.families import mixtral, moe_mlp
+
+    return {"mixtral": mixtral.load, "moe_mlp": moe_mlp.load}
+
+
+def family_names() -> list[str]:
+    """Supported values of ``model_type``."""
+    return sorted(_importers())
+
+
+def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
+    """Make the graph; every tensor is then used or named as dropped.
+
+    Raises:
+        BadInput: unknown family, or the checkpoint contradicts its config.
+    """
+    config = checkpoint.config
+    model_type = config.optional_text("model_type")
+    if model_type is None:
+        from colibri.checkpoint.families.moe_mlp import REQUIRED_KEYS
+
+        model_type = "moe_mlp" if all(config.has(key) for key in REQUIRED_KEYS) else None
+    if model_type is None:
+        raise BadInput(
+            "no model_type, and not the keys of a sensor model",
+            where=str(config.path),
+            hint=f"supported model types: {', '.join(family_names())}",
+        )
+    importer = _importers().get(model_type)
+    if importer is None:
+        raise BadInput(
+            f"model type {model_type!r} is not supported",
+            where=str(config.path),
+            hint=f"supported model types: {', '.join(family_names())}",
+        )
+    graph = importer(checkpoint, options)
+    graph.dropped += [f"{note.name}: {note.reason}" for note in checkpoint.finish()]
+    return graph

@@ -1,0 +1,42 @@
+"""`colibri build`: package, ELF and footprint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from colibri.cli.options import default_output, generation_options, parse_options
+
+
+@click.command("build", short_help="Generate, compile, link, and print the footprint.")
+@generation_options
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def command(checkpoint: Path, board: str, output: Path | None, as_json: bool, **options: Any) -> None:
+    """Turn CHECKPOINT into firmware for a board.
+
+    Example: colibri build shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
+    """
+    from rich.console import Console
+
+    from colibri.boards.load import load_board
+    from colibri.footprint.report import make_report
+    from colibri.footprint.table import print_report
+    from colibri.generate import generate
+    from colibri.toolchain.build import build
+    from colibri.toolchain.buildfiles import product_targets
+    from colibri.toolchain.find import find_toolchain
+
+    profile = load_board(board)
+    find_toolchain(profile)
+    folder = output or default_output(checkpoint, board)
+    generate(checkpoint, profile, parse_options(**options), folder)
+    build(folder, product_targets(profile))
+    report = make_report(folder)
+    if as_json:
+        click.echo(report.to_json().decode(), nl=False)
+    else:
+        print_report(report, Console(highlight=False))
+        click.echo(f"package: {folder}")
+    report.require_fit()

@@ -1,0 +1,32 @@
+"""`colibri generate`: the C package alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from colibri.cli.options import default_output, generation_options, parse_options
+
+
+@click.command("generate", short_help="Write the C package, buildable without Colibri.")
+@generation_options
+@click.option("--json", "as_json", is_flag=True, help="Print package.json instead of text.")
+def command(checkpoint: Path, board: str, output: Path | None, as_json: bool, **options: Any) -> None:
+    """Write the C package of CHECKPOINT for a board; no compiler is needed.
+
+    Example: colibri generate shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
+    """
+    from colibri.boards.load import load_board
+    from colibri.generate import generate
+    from colibri.package import FILE_NAME
+
+    folder = output or default_output(checkpoint, board)
+    package = generate(checkpoint, load_board(board), parse_options(**options), folder)
+    if as_json:
+        click.echo((folder / FILE_NAME).read_text(encoding="utf-8"), nl=False)
+        return
+    click.echo(f"{folder}: {package.model.parameters:,} parameters, {package.scheme}")
+    click.echo(f"  model.bin {package.model_bin_bytes:,} bytes, memory block {package.memory.total:,} bytes")
+    click.echo("  build it with `ninja` in that folder, or with CMake; its README.md says how to call it")

@@ -1,0 +1,98 @@
+"""Options that `generate` and `build` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from colibri.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from colibri.generate import Options
+
+SCHEMES = ("f32", "w8a8", "w8a16", "w4a8", "w4a16")
+
+
+def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of generation to a command."""
+    for option in reversed(
+        [
+            click.argument("checkpoint", type=click.Path(path_type=Path)),
+            click.option("--board", required=True, metavar="NAME", help="Board, see `colibri boards`, or a .toml file."),
+            click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the package."),
+            click.option("--scheme", type=click.Choice(SCHEMES), default="w8a8", show_default=True,
+                         help="Bits of weights and activations; the router stays fp32."),
+            click.option("--kv", type=click.Choice(["f32", "f16"]), default="f32", show_default=True,
+                         help="Key and value states."),
+            click.option("--batch", type=click.IntRange(1, 1024), help="Samples in a call (sensor models).  [default: 1]"),
+            click.option("--prefill", type=click.IntRange(1, 1024),
+                         help="Tokens taken in at once (token models).  [default: 1]"),
+            click.option("--context", type=click.IntRange(1, 1 << 20),
+                         help="Positions that fit (token models).  [default: the checkpoint's]"),
+            click.option("--drop-expert", multiple=True, metavar="LAYER:ID", help="Leave an expert out; repeatable."),
+            click.option("--keep-experts", type=click.Path(path_type=Path), metavar="FILE",
+                         help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
+            click.option("--prefix", metavar="NAME", help="Prefix of C names.  [default: from the checkpoint's folder]"),
+        ]
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def parse_options(
+    *,
+    scheme: str,
+    kv: str,
+    batch: int | None,
+    prefill: int | None,
+    context: int | None,
+    drop_expert: tuple[str, ...],
+    keep_experts: Path | None,
+    prefix: str | None,
+) -> Options:
+    """The options as generation takes them.
+
+    Raises:
+        UsageError: ``--drop-expert`` is not LAYER:ID.
+        BadInput: the file of experts to keep.
+    """
+    from colibri.generate import Options
+    from colibri.graph.graph import StateType
+    from colibri.passes.quantise import Scheme
+
+    drop: dict[int, set[int]] = {}
+    for text in drop_expert:
+        layer, _, expert = text.partition(":")
+        if not (layer.isascii() and layer.isdigit() and expert.isascii() and expert.isdigit()):
+            raise UsageError(f"{text!r} is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
+        drop.setdefault(int(layer), set()).add(int(expert))
+    keep = {} if keep_experts is None else read_keep_file(keep_experts)
+    return Options(Scheme(scheme), StateType(kv), batch, prefill, context, drop, keep, prefix)
+
+
+def read_keep_file(path: Path) -> dict[int, set[int]]:
+    """Read ``{"LAYER": [ID, …]}``.
+
+    Raises:
+        BadInput: unreadable, not JSON, or not of this shape.
+    """
+    import msgspec
+
+    try:
+        table = msgspec.json.decode(path.read_bytes(), type=dict[int, list[int]], strict=False)
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", where=str(path), hint="see --keep-experts") from None
+    except msgspec.DecodeError as error:
+        raise BadInput(f"{error}", where=str(path), hint='it looks like {"0": [1, 2], "3": [0, 7]}') from None
+    return {layer: set(ids) for layer, ids in table.items()}
+
+
+def default_output(checkpoint: Path, board: str) -> Path:
+    """``build/MODEL-BOARD`` under the current folder."""
+    from colibri.emit.literals import identifier
+
+    name = identifier(checkpoint.resolve().name).replace("_", "-")
+    return Path("build") / f"{name}-{Path(board).stem}"

@@ -1,0 +1,334 @@
+"""Collect the C of a graph: kernel instances, one function per distinct layer, and const tables of offsets.
+
+Ops write their statements through `CScope`; `module.py` walks the graph; the template only prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from colibri.emit.literals import float_literal
+from colibri.graph.graph import Buffer, BufferKind, Graph, Op
+from colibri.graph.weights import Matrix, WeightFormat
+from colibri.passes.kernels import KernelSet, dot_kernel, scheme_name
+from colibri.passes.pack import Layouts, MatrixLayout, aligned
+from colibri.passes.place import Placement, all_buffers
+
+_ELEMENT = {BufferKind.Q8: "int8_t", BufferKind.Q16: "int16_t"}
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One kernel with constant shapes: a C function."""
+
+    name: str
+    doc: str
+    params: str
+    body: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A member of a block's descriptor; ``count`` above 0 makes it an array."""
+
+    name: str
+    doc: str
+    count: int = 0
+
+
+@dataclass
+class Block:
+    """The ops of one layer (or of the part before or behind the layers) as a C function.
+
+    Attributes:
+        name: C name: ``input``, ``layer``, ``output``; further kinds of layer are ``layer_b``, …
+        members: the descriptor.
+        rows_of: one descriptor per layer: member to offset or offsets, in bytes.
+        functions: rows of the call to the function's declarations and statements.
+    """
+
+    name: str
+    ops: list[Op]
+    members: dict[str, Field] = field(default_factory=dict)
+    rows_of: list[dict[str, int | list[int]]] = field(default_factory=list)
+    functions: dict[int, BlockFunction] = field(default_factory=dict)
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the block runs on the last row alone."""
+        return any(Graph.OUTPUT in op.writes() for op in self.ops)
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the block reads the caller's tokens or samples."""
+        return any(Graph.INPUT in op.reads() for op in self.ops)
+
+
+@dataclass
+class BlockFunction:
+    """Declarations (sorted pointers to buffers) and statements; which of the context's parts they use."""
+
+    declarations: dict[str, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    uses_weights: bool = False
+    uses_descriptor: bool = False
+    uses_position: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Writes expressions for a loop over ``count`` rows, or for a single row without a loop."""
+
+    count: int
+
+    def at(self, pointer: str, stride: int) -> str:
+        """The row's start in an array of rows."""
+        if self.count == 1:
+            return pointer
+        return f"{pointer} + row" if stride == 1 else f"{pointer} + row * {stride}"
+
+    def element(self, pointer: str) -> str:
+        """The row's element in an array of one element a row."""
+        return f"{pointer}[0]" if self.count == 1 else f"{pointer}[row]"
+
+    def offset(self, value: str) -> str:
+        """A value that grows by one each row."""
+        return value if self.count == 1 else f"{value} + row"
+
+    def loop(self, lines: list[str]) -> list[str]:
+        """The lines, inside a loop when there is more than one row."""
+        if self.count == 1:
+            return lines
+        return [f"for (uint32_t row = 0; row < {self.count}; row++) {{", *(f"    {line}" for line in lines), "}"]
+
+
+@dataclass(frozen=True)
+class QuantisedNames:
+    """C names of a quantised buffer and its row stride in elements."""
+
+    integers: str
+    scale: str
+    stride: int
+
+
+@dataclass(frozen=True)
+class RouteNames:
+    """C names of the chosen indices and weights."""
+
+    index: str
+    weight: str
+
+
+@dataclass(frozen=True)
+class ExpertPart:
+    """A matrix of an expert, ``offset`` bytes behind the expert's start."""
+
+    layout: MatrixLayout
+    offset: int
+
+
+class Instances:
+    """Kernel instances and the kernel headers they include, shared by all blocks of a module."""
+
+    def __init__(self, kernels: KernelSet) -> None:
+        self.kernels = kernels
+        self.headers: dict[str, str] = {}
+        self.made: dict[str, Instance] = {}
+
+    def kernel(self, stem: str) -> None:
+        """Include the header of a kernel."""
+        self.headers[stem] = f"kernels/{self.kernels.folder(stem)}/{stem}.h"
+
+    def add(self, instance: Instance) -> str:
+        """Register an instance; the same name must mean the same function."""
+        if self.made.setdefault(instance.name, instance) != instance:
+            raise ValueError(f"two kernel instances are called {instance.name}")
+        return instance.name
+
+
+class CScope:
+    """What an op sees while it writes the body of its block for calls of ``rows`` rows."""
+
+    def __init__(
+        self, graph: Graph, layouts: Layouts, placement: Placement, instances: Instances, block: Block, rows: int
+    ) -> None:
+        self.rows = rows
+        self._graph = graph
+        self._layouts = layouts
+        self._placement = placement
+        self._instances = instances
+        self._block = block
+        self._function = block.functions[rows]
+        self._buffers = all_buffers(graph)
+        self.op: Op = block.ops[0]
+
+    # ---- text ----
+
+    def line(self, text: str) -> None:
+        """A statement."""
+        self._function.lines.append(text)
+
+    def kernel(self, stem: str) -> None:
+        """Include the header of a kernel."""
+        self._instances.kernel(stem)
+
+    def instance(self, name: str, doc: str, params: str, body: list[str]) -> str:
+        """Make a kernel with constant shapes and return its name."""
+        return self._instances.add(Instance(name, doc, params, tuple(body)))
+
+    @property
+    def each(self) -> Rows:
+        """Loop over the rows of the call."""
+        return Rows(self.rows)
+
+    @staticmethod
+    def float_literal(value: float) -> str:
+        """A C literal of an fp32 constant."""
+        return float_literal(value)
+
+    @staticmethod
+    def as_floats(pointer: str, offset: int) -> str:
+        """Bytes at ``pointer + offset`` seen as fp32."""
+        return f"colibri_floats({pointer} + {offset})" if offset else f"colibri_floats({pointer})"
+
+    # ---- operands ----
+
+    def floats(self, buffer: str) -> str:
+        """C name of a float buffer; the caller's own for the input and the output."""
+        if buffer in (Graph.INPUT, Graph.OUTPUT):
+            return buffer
+        return self._declare(buffer, "float", buffer, "")
+
+    def quantised(self, buffer: str) -> QuantisedNames:
+        """C names of a quantised buffer."""
+        kind = self._buffers[buffer].kind
+        integers = self._declare(buffer, _ELEMENT[kind], buffer, "")
+        return QuantisedNames(
+            integers, self._declare(f"{buffer}_scale", "float", buffer, "_SCALE"), self._layouts.strides[buffer]
+        )
+
+    def route(self, buffer: str) -> RouteNames:
+        """C names of a route."""
+        return RouteNames(
+            self._declare(f"{buffer}_index", "uint32_t", buffer, ""),
+            self._declare(f"{buffer}_weight", "float", buffer, "_WEIGHT"),
+        )
+
+    def state(self, slot: str) -> str:
+        """Pointer to a state; its offset is in the descriptor."""
+        self._function.uses_descriptor = True
+        return f"colibri_at(c->memory, l->{slot})"
+
+    def position(self) -> str:
+        """Position of the call's first row."""
+        self._function.uses_position = True
+        return "position"
+
+    def weight(self, slot: str) -> str:
+        """Pointer to a weight; its offset is in the descriptor."""
+        self._function.uses_weights = self._function.uses_descriptor = True
+        return f"w + l->{slot}"
+
+    def matrix(self, slot: str) -> MatrixLayout:
+        """Layout of a matrix of the op."""
+        return self._layouts.matrices[self.op.weights()[slot]]
+
+    def expert(self) -> dict[str, ExpertPart]:
+        """Layouts of an expert's matrices, alike for all experts of the op."""
+        self._function.uses_weights = self._function.uses_descriptor = True
+        place, parts = 0, {}
+        for slot, name in self.op.experts()[0].items():
+            layout = self._layouts.matrices[name]
+            parts[slot] = ExpertPart(layout, place)
+            place += aligned(layout.bytes)
+        return parts
+
+    def _declare(self, name: str, element: str, buffer: str, suffix: str) -> str:
+        self._function.declarations[name] = f"{element} *const {name} = colibri_at(c->memory, AT_{buffer.upper()}{suffix});"
+        return name
+
+    # ---- kernels that several ops share ----
+
+    def linear(self, layout: MatrixLayout, kind: BufferKind, rows: int) -> str:
+        """Instance of a matrix product ``y[rows][n] = x[rows][k] W^T + bias``; returns its name.
+
+        It takes ``(y, w, x)`` for fp32 and ``(y, w, x, x_scale)`` for quantised x.
+        """
+        n, k, tile = layout.n, layout.k, layout.tile_rows
+        scheme = scheme_name(layout.format, kind)
+        stem = dot_kernel(layout.format, kind)
+        self.kernel("linear")
+        self.kernel(stem)
+        with_bias = "" if layout.bias < 0 else "_bias"
+        name = f"linear_{scheme}_{rows}x{n}x{k}{with_bias}"
+        floats = layout.format is WeightFormat.F32
+        bias = "NULL" if layout.bias < 0 else f"{self.as_floats('w', layout.bias)} + n"
+        count = str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
+        each = Rows(rows)
+        if floats:
+            dot = f"colibri_{stem}(sum, {self.as_floats('w', layout.data)} + n * {layout.padded_k}, {each.at('x', k)}, {k});"
+            store = f"colibri_store({each.at('y', n)} + n, sum, {bias}, {count});"
+            params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
+        else:
+            stride = aligned(k, layout.tile_cols)
+            data = f"w + {layout.data} + n * {layout.padded_k if layout.format is WeightFormat.W8 else layout.padded_k // 2}"
+            groups = f"w + {layout.group_scale} + n * {layout.padded_k // 32}, " if layout.format is WeightFormat.W4 else ""
+            dot = f"colibri_{stem}(sum, {data}, {groups}{each.at('x', stride)}, {layout.padded_k});"
+            scale = f"{self.as_floats('w', layout.row_scale)} + n"
+            store = f"colibri_store_scaled({each.at('y', n)} + n, sum, {scale}, {bias}, {each.element('x_scale')}, {count});"
+            params = (
+                f"float *restrict y, const uint8_t *restrict w, const {_ELEMENT[kind]} *restrict x, "
+                "const float *restrict x_scale"
+            )
+        body = [
+            f"for (int n = 0; n < {n}; n += {tile}) {{",
+            *(
+                f"    {line}"
+                for line in each.loop([f"{'float' if floats else 'int32_t'} sum[{tile}];", dot, store])
+            ),
+            "}",
+        ]
+        plus = " + bias" if with_bias else ""
+        return self.instance(name, f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}", params, body)
+
+    def activate(self, function: str, count: int) -> str:
+        """Instance of an activation over ``count`` values in place; returns its name."""
+        self.kernel("float32")
+        return self.instance(
+            f"{function}_{count}",
+            f"x[{count}] = {function}(x)",
+            "float *x",
+            [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    x[i] = colibri_{function}(x[i]);", "}"],
+        )
+
+    def quantise(self, width: int, stride: int, kind: BufferKind, qmax: int, rows: int) -> str:
+        """Instance of the quantisation of ``rows`` rows; it takes ``(y, scale, x)``; returns its name."""
+        self.kernel("quantise")
+        each = Rows(rows)
+        bits = 8 if kind is BufferKind.Q8 else 16
+        return self.instance(
+            f"quantise{bits}_{rows}x{width}_to_{qmax}",
+            f"y[{rows}][{stride}] = x[{rows}][{width}] / scale[{rows}], within +-{qmax}",
+            f"{_ELEMENT[kind]} *restrict y, float *restrict scale, const float *restrict x",
+            each.loop(
+                [
+                    f"colibri_quantise{bits}({each.at('y', stride)}, {each.at('scale', 1)}, {each.at('x', width)}, "
+                    f"{width}, {stride}, {qmax}.0f);"
+                ]
+            ),
+        )
+
+
+def buffer_doc(buffer: Buffer, rows: int, stride: int) -> str:
+    """Shape of a buffer, for a comment."""
+    rows = buffer.fixed_rows or rows
+    element = {"float": "f32", "q8": "int8", "q16": "int16", "route": "index"}[str(buffer.kind)]
+    return f"{element} [{rows}][{stride}]"
+
+
+def weight_doc(graph: Graph, name: str) -> str:
+    """Format and shape of a weight, for a comment."""
+    weight = graph.weights[name]
+    shape = weight.shape if isinstance(weight, Matrix) else weight.values.shape
+    form = weight.format if isinstance(weight, Matrix) else "f32"
+    return f"{form} [{', '.join(str(extent) for extent in shape)}]"

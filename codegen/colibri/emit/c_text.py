@@ -1,0 +1,109 @@
+"""Turn the pieces of a module into the lines that `model.c` shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from colibri.emit.c_module import Block, BlockFunction
+from colibri.emit.module import Module, Step
+from colibri.graph.graph import Graph, ModelKind
+
+
+@dataclass(frozen=True)
+class _FunctionText:
+    name: str
+    params: str
+    lines: list[str]
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class _BlockText:
+    name: str
+    title: str
+    members: list[object]
+    rows: list[list[str]]
+    functions: list[_FunctionText]
+
+
+def model_c_values(module: Module, graph: Graph, prefix: str) -> dict[str, object]:
+    """Values of the template that concern the code itself."""
+    return {
+        "headers": module.headers,
+        "instances": module.instances,
+        "arena": module.arena,
+        "blocks": [_block_text(block, graph, prefix) for block in module.blocks],
+        "programs": [_program(module.steps, graph, rows, prefix) for rows in module.row_counts],
+    }
+
+
+def _title(block: Block) -> str:
+    if block.name == "input":
+        return "before the layers"
+    if block.name == "output":
+        return "behind the layers"
+    return "one layer" if block.name == "layer" else f"one layer of another kind ({block.name})"
+
+
+def _block_text(block: Block, graph: Graph, prefix: str) -> _BlockText:
+    rows = [[_member(name, value) for name, value in row.items()] for row in block.rows_of]
+    functions = [
+        _FunctionText(f"{block.name}_{count}", _params(block, graph, prefix), _body(function, block))
+        for count, function in block.functions.items()
+    ]
+    return _BlockText(block.name, _title(block), list(block.members.values()), rows, functions)
+
+
+def _member(name: str, value: int | list[int]) -> str:
+    text = str(value) if isinstance(value, int) else "{" + ", ".join(str(item) for item in value) + "}"
+    return f".{name} = {text}"
+
+
+def _external(block: Block, graph: Graph) -> list[tuple[str, str]]:
+    """Parameters (type and name) for the caller's own buffers and the last row."""
+    found: list[tuple[str, str]] = []
+    if block.is_input:
+        found.append(("const uint32_t *", "tokens") if graph.kind is ModelKind.TOKENS else ("const float *", "input"))
+    if block.is_output:
+        found.append(("float *", "output"))
+        if graph.kind is ModelKind.TOKENS:
+            found.append(("uint32_t ", "last_row"))
+    return found
+
+
+def _params(block: Block, graph: Graph, prefix: str) -> str:
+    extra = "".join(f", {kind}{name}" for kind, name in _external(block, graph))
+    return f"const struct {prefix}_context *c, const {block.name}_offsets *l{extra}"
+
+
+def _body(function: BlockFunction, block: Block) -> list[str]:
+    lines = []
+    if function.uses_weights:
+        lines.append("const uint8_t *const w = c->model;")
+    if function.uses_position:
+        lines.append("const uint32_t position = c->position;")
+    lines += [function.declarations[name] for name in sorted(function.declarations)]
+    if not function.uses_descriptor:
+        lines.append("(void)l;")
+    return [*lines, *([""] if lines else []), *function.lines]
+
+
+def _program(steps: list[Step], graph: Graph, rows: int, prefix: str) -> _FunctionText:
+    """Call the blocks in order; a token model's output block is called apart, for the last row only."""
+    tokens = graph.kind is ModelKind.TOKENS
+    lines: list[str] = []
+    for step in steps:
+        block = step.block
+        if block.is_output and tokens:
+            continue
+        extra = "".join(f", {name}" for _, name in _external(block, graph))
+        call = f"{block.name}_{rows}(c, &{block.name}_table[%s]{extra});"
+        if step.count == 1:
+            lines.append(call % step.first)
+        else:
+            lines.append(f"for (uint32_t i = {step.first}; i < {step.first + step.count}; i++) {{")
+            lines.append("    " + call % "i")
+            lines.append("}")
+    outside = ", const uint32_t *tokens" if tokens else ", const float *input, float *output"
+    what = f"{rows} token{'s' if rows > 1 else ''}" if tokens else f"{rows} sample{'s' if rows > 1 else ''}"
+    return _FunctionText(f"layers_{rows}", f"const struct {prefix}_context *c{outside}", lines, f"All layers for {what}.")

@@ -1,0 +1,194 @@
+"""Linker scripts for bare-metal boards, and the port's sources that go with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.errors import BadInput
+from colibri.paths import data_folder
+
+TEMPLATE = "package/board.ld.j2"
+
+_READ, _WRITE, _EXECUTE = 4, 2, 1
+_ACCESS = {
+    _READ | _EXECUTE: "read, execute",
+    _READ: "read",
+    _READ | _WRITE: "read, write",
+}
+
+# Loaders map whole pages, so what has its own segment in a Linux program must not share a page with another.
+_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class _RegionRow:
+    """One line of MEMORY, and its two symbols."""
+
+    name: str
+    access: str
+    origin: str
+    length: str
+    holds: str
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """One line of PHDRS."""
+
+    name: str
+    flags: int
+
+    @property
+    def access(self) -> str:
+        return _ACCESS[self.flags]
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Which segment each group of sections goes to. Names are unique, equal names are the same segment."""
+
+    code: _Segment
+    weights: _Segment
+    stack: _Segment
+    data: _Segment
+    bss: _Segment
+    arena: _Segment
+
+    def rows(self) -> list[_Segment]:
+        return list(dict.fromkeys((self.code, self.weights, self.stack, self.data, self.bss, self.arena)))
+
+
+def linker_script(board: Board, emulator: Emulator | None, prefix: str) -> str:
+    """Return the GNU ld and lld script of a bare-metal board.
+
+    Args:
+        board: its regions say where code, weights, data, stack and arena go.
+        emulator: whose memory map differs from the board's (``origins``), or None for the board itself. For
+            user-mode QEMU the loader fills ``.data``, so it is not copied from flash.
+        prefix: of the model, for the banner.
+
+    Raises:
+        BadInput: a Linux board, no stack size, or an emulator's origin for a region that the board has not.
+    """
+    import jinja2
+
+    _check(board, emulator)
+    user_mode = emulator is not None and emulator.kind is EmulatorKind.QEMU_USER
+    riscv = board.cpu.arch.startswith("riscv")
+    segments = _segments(board, user_mode)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(data_folder("templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(TEMPLATE).render(
+        title=board.title,
+        emulator=emulator.name if emulator else "",
+        prefix=prefix,
+        regions=[_region_row(region, emulator) for region in board.memory],
+        segments=segments.rows(),
+        vectors_note=_vectors_note(board, user_mode),
+        vectors_required=not user_mode,
+        vectors_align=4 if riscv else 128,
+        code=board.region_for(Holds.CODE).name,
+        weights=board.region_for(Holds.WEIGHTS).name,
+        data=board.region_for(Holds.DATA).name,
+        stack=board.region_for(Holds.STACK).name,
+        arena=board.region_for(Holds.ARENA).name,
+        code_segment=segments.code.name,
+        weights_segment=segments.weights.name,
+        stack_segment=segments.stack.name,
+        data_segment=segments.data.name,
+        bss_segment=segments.bss.name,
+        arena_segment=segments.arena.name,
+        stack_bytes=board.stack,
+        data_align=_PAGE if user_mode else 8,
+        copied=not user_mode,
+        small_data=riscv,
+        small_rodata=" .srodata .srodata.*" if riscv else "",
+        flash_guard=riscv,
+    )
+
+
+def port_files(board: Board) -> list[Path]:
+    """Return the port's sources and headers, in a fixed order, relative to ``runtime_c/ports``.
+
+    The ``.c`` files are compiled, for bare metal with ``-DPORT_TRAP_BKPT``, ``-DPORT_TRAP_SVC`` or
+    ``-DPORT_TRAP_EBREAK``; the headers lie beside them. They include each other by this layout.
+
+    Raises:
+        BadInput: the board's port is not one of the folders.
+    """
+    shared = ["port.h", "frames.h", "frames.c", "fault.h", "fault.c"]
+    if board.kind is BoardKind.BARE:
+        shared += ["semihosting.h", "semihosting.c", "memory.c"]
+    folder = data_folder("runtime_c") / "ports"
+    own = sorted(path.relative_to(folder) for path in (folder / board.port).glob("*.[ch]"))
+    if not own:
+        raise BadInput(f"no port {board.port!r}", where=f"board {board.id}", hint=f"the ports are in {folder}")
+    return [Path(name) for name in shared] + own
+
+
+def _check(board: Board, emulator: Emulator | None) -> None:
+    where = f"board {board.id}"
+    if board.kind is not BoardKind.BARE:
+        raise BadInput("a Linux program needs no linker script", where=where)
+    if board.stack <= 0 or board.stack % 16:
+        raise BadInput(f"stack of {board.stack} bytes", where=where, hint="give a positive multiple of 16")
+    unknown = sorted(set(emulator.origins) - {region.name for region in board.memory}) if emulator else []
+    if unknown:
+        raise BadInput(f"emulator moves region {unknown[0]!r}, which the board has not", where=where)
+
+
+def _region_row(region: Region, emulator: Emulator | None) -> _RegionRow:
+    origin = emulator.origins.get(region.name, region.origin) if emulator else region.origin
+    return _RegionRow(
+        name=region.name,
+        access="rx" if region.kind is MemoryKind.FLASH else "rw",
+        origin=f"0x{origin:08x}",
+        length=_size(region.length),
+        holds=", ".join(region.holds) or "free",
+    )
+
+
+def _size(length: int) -> str:
+    """``2M`` for 2097152, as a person would write it."""
+    for unit, name in ((1 << 20, "M"), (1 << 10, "K")):
+        if length % unit == 0:
+            return f"{length // unit}{name}"
+    return str(length)
+
+
+def _segments(board: Board, user_mode: bool) -> _Segments:
+    """Group the sections by region and access.
+
+    On a board the first values of .data travel in flash, so it is a segment of its own. A user-mode emulator
+    maps what follows .data in the same region together with it, as pages cannot be shared.
+    """
+    code = board.region_for(Holds.CODE).name
+    weights = board.region_for(Holds.WEIGHTS).name
+    data = board.region_for(Holds.DATA).name
+    arena = board.region_for(Holds.ARENA).name
+    read_only = _Segment(f"{code}_segment", _READ | _EXECUTE)
+    initialised = _Segment("data_segment", _READ | _WRITE)
+    zeroed = initialised if user_mode else _Segment(f"{data}_segment", _READ | _WRITE)
+    return _Segments(
+        code=read_only,
+        weights=read_only if weights == code else _Segment(f"{weights}_segment", _READ),
+        stack=_Segment("stack_segment", _READ | _WRITE),
+        data=initialised,
+        bss=zeroed,
+        arena=zeroed if arena == data else _Segment(f"{arena}_segment", _READ | _WRITE),
+    )
+
+
+def _vectors_note(board: Board, user_mode: bool) -> str:
+    if board.cpu.arch.startswith("riscv"):
+        return "The core begins at the first address of its memory."
+    if user_mode:
+        return "Empty: the loader goes to the entry point."
+    return "The core loads its stack pointer and its first address from here."

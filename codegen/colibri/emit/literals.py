@@ -1,0 +1,64 @@
+"""C-safe names and literals. Nothing from a checkpoint reaches C except through here."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from colibri.errors import UsageError
+
+_KEYWORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main colibri "
+    "bool true false asm typeof".split()
+)
+
+
+def float_literal(value: float) -> str:
+    """A C literal with exactly this fp32 value.
+
+    >>> float_literal(0.25)
+    '0x1.0000000000000p-2f'
+    """
+    rounded = np.float32(value)
+    if not np.isfinite(rounded):
+        raise ValueError(f"{value} has no C literal")
+    return f"{float(rounded).hex()}f"
+
+
+def identifier(text: str) -> str:
+    """The C identifier nearest to a free text: lower case, digits, single underscores.
+
+    >>> identifier("Shakespeare-MoE v2")
+    'shakespeare_moe_v2'
+    >>> identifier("../../7 seas")
+    'm_7_seas'
+    """
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40].strip("_")
+    return name if name and name[0].isalpha() and name not in _KEYWORDS else f"m_{name}".rstrip("_")
+
+
+def checked_prefix(text: str) -> str:
+    """A prefix given by the user.
+
+    Raises:
+        UsageError: it is not a C identifier of lower case letters, digits and underscores.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", text) or text in _KEYWORDS:
+        raise UsageError(
+            f"{text!r} cannot begin C names", where="--prefix", hint="use a-z, 0-9 and _, starting with a letter, at most 40"
+        )
+    return text
+
+
+def comment_text(text: str, limit: int = 80) -> str:
+    """Free text that can stand inside a C comment or a line of Markdown.
+
+    >>> comment_text("a */ int x; /* ?" + "?/")
+    'a * / int x; / * ? ?/'
+    """
+    plain = "".join(c if " " <= c <= "~" else "?" for c in text)[:limit]
+    for pair in ("*/", "/*", "??"):
+        plain = plain.replace(pair, f"{pair[0]} {pair[1]}")
+    return plain.rstrip("\\")

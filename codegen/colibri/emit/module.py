@@ -1,0 +1,127 @@
+"""Walk a graph and make the pieces of `model.c`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from colibri.emit.c_module import (
+    Block,
+    BlockFunction,
+    CScope,
+    Field,
+    Instance,
+    Instances,
+    buffer_doc,
+    weight_doc,
+)
+from colibri.emit.model_bin import ModelBin
+from colibri.graph.graph import BufferKind, Graph, ModelKind, Op
+from colibri.passes.kernels import KernelSet
+from colibri.passes.pack import Layouts
+from colibri.passes.place import Placement, all_buffers
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stretch of the program: rows ``first .. first + count`` of a block's descriptor table."""
+
+    block: Block
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class ArenaEntry:
+    """A constant of the arena enum."""
+
+    name: str
+    offset: int
+    doc: str
+
+
+@dataclass(frozen=True)
+class Module:
+    """Everything that the template of `model.c` prints."""
+
+    headers: list[str]
+    instances: list[Instance]
+    blocks: list[Block]
+    steps: list[Step]
+    arena: list[ArenaEntry]
+    row_counts: tuple[int, ...]
+
+
+def build_module(
+    graph: Graph, layouts: Layouts, placement: Placement, kernels: KernelSet, model_bin: ModelBin, rows: int
+) -> Module:
+    """Generate C for calls of ``rows`` rows, and of one row where a token model also steps."""
+    instances = Instances(kernels)
+    steps, blocks = _find_blocks(graph, placement, model_bin)
+    row_counts = (1,) if rows == 1 else (rows, 1) if graph.kind is ModelKind.TOKENS else (rows,)
+    for block in blocks:
+        for count in (1,) if block.is_output and graph.kind is ModelKind.TOKENS else row_counts:
+            block.functions[count] = BlockFunction()
+            scope = CScope(graph, layouts, placement, instances, block, count)
+            for op in block.ops:
+                scope.op = op
+                op.emit(scope)
+    headers = [instances.headers[stem] for stem in sorted(instances.headers)]
+    return Module(headers, list(instances.made.values()), blocks, steps, _arena(graph, layouts, placement, rows), row_counts)
+
+
+def _find_blocks(graph: Graph, placement: Placement, model_bin: ModelBin) -> tuple[list[Step], list[Block]]:
+    by_signature: dict[tuple[object, ...], Block] = {}
+    steps: list[Step] = []
+    for layer, ops in graph.layers():
+        signature = (layer is not None, *(op.signature() for op in ops))
+        block = by_signature.get(signature)
+        if block is None:
+            block = Block(_block_name(layer, len(steps), list(by_signature.values())), ops)
+            by_signature[signature] = block
+        block.rows_of.append(_descriptor(graph, block, ops, placement, model_bin))
+        if steps and steps[-1].block is block:
+            steps[-1] = Step(block, steps[-1].first, steps[-1].count + 1)
+        else:
+            steps.append(Step(block, len(block.rows_of) - 1, 1))
+    return steps, list(by_signature.values())
+
+
+def _block_name(layer: int | None, index: int, made: list[Block]) -> str:
+    if layer is None:
+        return "input" if index == 0 else "output"
+    same = sum(block.name.startswith("layer") for block in made)
+    return "layer" if same == 0 else f"layer_{same + 1}"
+
+
+def _descriptor(
+    graph: Graph, block: Block, ops: list[Op], placement: Placement, model_bin: ModelBin
+) -> dict[str, int | list[int]]:
+    row: dict[str, int | list[int]] = {}
+    for op in ops:
+        for slot, name in op.weights().items():
+            block.members.setdefault(slot, Field(slot, weight_doc(graph, name)))
+            offset = model_bin.offsets[name]
+            if row.setdefault(slot, offset) != offset:
+                raise ValueError(f"two weights of a layer share the slot {slot}")
+        for slot, name in op.states().items():
+            state = graph.states[name]
+            block.members.setdefault(slot, Field(slot, f"state, {state.type} [{state.capacity}, {state.width}]"))
+            row[slot] = placement.states[name]
+        if experts := op.experts():
+            block.members.setdefault("experts", Field("experts", ", ".join(experts[0]), len(experts)))
+            row["experts"] = [model_bin.offsets[next(iter(slots.values()))] for slots in experts]
+    return row
+
+
+def _arena(graph: Graph, layouts: Layouts, placement: Placement, rows: int) -> list[ArenaEntry]:
+    entries = []
+    buffers = all_buffers(graph)
+    for name, place in sorted(placement.buffers.items(), key=lambda item: (item[1].first, item[0])):
+        buffer = buffers[name]
+        doc = buffer_doc(buffer, rows, layouts.strides.get(name, buffer.width))
+        entries.append(ArenaEntry(f"AT_{name.upper()}", place.first, doc))
+        if place.second >= 0:
+            suffix, what = ("_WEIGHT", "f32") if buffer.kind is BufferKind.ROUTE else ("_SCALE", "f32")
+            shape = f"[{buffer.fixed_rows or rows}]" + (f"[{buffer.width}]" if suffix == "_WEIGHT" else "")
+            entries.append(ArenaEntry(f"AT_{name.upper()}{suffix}", place.second, f"{what} {shape}"))
+    return entries

@@ -1,0 +1,21 @@
+"""The Jinja environment: templates hold text, every decision is made before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from colibri.paths import data_folder
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """Render a file of `templates/`; an undefined name is an error, never an empty string."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(data_folder("templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(**values)

@@ -1,0 +1,214 @@
+"""Write a package: the folder that a firmware engineer builds and includes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from colibri import __version__
+from colibri.boards.profile import Board, BoardKind
+from colibri.emit.c_text import model_c_values
+from colibri.emit.linker import linker_script, port_files
+from colibri.emit.literals import comment_text
+from colibri.emit.model_bin import ModelBin
+from colibri.emit.module import Module
+from colibri.emit.templates import render
+from colibri.errors import BadInput
+from colibri.graph.graph import Graph
+from colibri.package import FILE_NAME, Package
+from colibri.paths import data_folder
+from colibri.toolchain.buildfiles import Sources, script_name, write_build_files
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything that goes into the folder."""
+
+    package: Package
+    graph: Graph
+    module: Module
+    model_bin: ModelBin
+    recipe: bytes
+    vectors: bytes
+    licence: str | None
+
+
+def write_package(folder: Path, contents: Contents) -> None:
+    """Write the package beside ``folder``, then rename it there; an older package is replaced.
+
+    Raises:
+        BadInput: ``folder`` exists and is not a package.
+    """
+    if folder.exists() and not (folder.is_dir() and ((folder / FILE_NAME).is_file() or not any(folder.iterdir()))):
+        raise BadInput("exists and is not a Colibri package", where=str(folder), hint="choose another with -o")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        beside.chmod(0o755)
+        _fill(beside, contents)
+        if folder.exists():
+            shutil.rmtree(folder)
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _fill(folder: Path, contents: Contents) -> None:
+    package, board = contents.package, contents.package.board
+    (folder / "model.bin").write_bytes(contents.model_bin.data)
+    (folder / "recipe.json").write_bytes(contents.recipe)
+    (folder / "test").mkdir()
+    (folder / "test" / "vectors.msgpack").write_bytes(contents.vectors)
+    library = _copy_runtime(folder, contents.module)
+    port = _copy_port(folder, board)
+    values = _common_values(contents)
+    _write(folder / "model.h", render("package/model.h.j2", values))
+    _write(folder / "src/model.c", render("package/model.c.j2", {**values, **model_c_values(contents.module, contents.graph, package.prefix)}))
+    _write(folder / "src/model_bin.S", render("package/model_bin.S.j2", values))
+    _write(folder / "app/product.c", render("app/product.c.j2", values))
+    _write(folder / "app/test.c", render("app/test.c.j2", values))
+    _write(folder / "README.md", render("package/README.md.j2", values))
+    if board.kind is BoardKind.BARE:
+        for emulator in (None, *board.emulators):
+            name = script_name(board, emulator)
+            if not (folder / name).exists():
+                _write(folder / name, linker_script(board, emulator, package.prefix))
+    write_build_files(folder, board, package.prefix, Sources(("src/model.c", "src/model_bin.S", *library), port))
+    package.save(folder)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(source.read_bytes())
+
+
+def _copy_runtime(folder: Path, module: Module) -> tuple[str, ...]:
+    """Copy the runtime and the kernels that are used; return the C sources."""
+    runtime = data_folder("runtime_c")
+    core = sorted((runtime / "core").glob("*.[ch]"))
+    kernels = {runtime / header for header in module.headers}
+    while True:  # kernels include kernels
+        named = {runtime / name for path in kernels for name in _included_kernels(path)}
+        if named <= kernels:
+            break
+        kernels |= named
+    for path in [runtime / "include/colibri.h", *core, *sorted(kernels)]:
+        _copy(path, folder / "runtime" / path.relative_to(runtime))
+    return tuple(f"runtime/core/{path.name}" for path in core if path.suffix == ".c")
+
+
+def _included_kernels(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.split('"')[1] for line in lines if line.startswith('#include "kernels/')]
+
+
+def _copy_port(folder: Path, board: Board) -> tuple[str, ...]:
+    ports = data_folder("runtime_c") / "ports"
+    names = port_files(board)
+    for name in names:
+        _copy(ports / name, folder / "port" / name)
+    return tuple(f"port/{name.as_posix()}" for name in names if name.suffix == ".c")
+
+
+@dataclass(frozen=True)
+class _Macro:
+    name: str
+    value: str
+    doc: str
+
+
+def _common_values(contents: Contents) -> dict[str, object]:
+    package, graph = contents.package, contents.graph
+    model, memory = package.model, package.memory
+    tokens = model.kind == "tokens"
+    prefix = package.prefix.upper()
+    shape = (
+        [
+            _Macro(f"{prefix}_VOCAB", str(model.outputs), "scores behind each token"),
+            _Macro(f"{prefix}_CONTEXT", str(package.context), "positions that fit"),
+            _Macro(f"{prefix}_PREFILL", str(package.prefill), "tokens taken in at once"),
+        ]
+        if tokens
+        else [
+            _Macro(f"{prefix}_BATCH", str(package.batch), "samples in a call"),
+            _Macro(f"{prefix}_INPUTS", str(model.inputs), "floats of a sample"),
+            _Macro(f"{prefix}_OUTPUTS", str(model.outputs), "floats of a prediction"),
+        ]
+    )
+    experts = "/".join(str(count) for count in model.experts)
+    macros = [
+        *shape,
+        _Macro(f"{prefix}_LAYERS", str(len(model.experts)), f"with experts: {experts} kept"),
+        _Macro(f"{prefix}_TOP_K", str(model.top_k), "experts that run for each " + ("token" if tokens else "sample")),
+        _Macro(f"{prefix}_MEMORY_BYTES", str(memory.total), "of the caller's block, aligned to 16: "
+               f"context {memory.context}, states {memory.states}, buffers {memory.arena}"),
+        _Macro(f"{prefix}_MODEL_BYTES", str(package.model_bin_bytes), "of model.bin"),
+    ]  # fmt: skip
+    name_width = max(len(macro.name) for macro in macros)
+    value_width = max(len(macro.value) for macro in macros)
+    macros = [_Macro(m.name.ljust(name_width), m.value.rjust(value_width), m.doc) for m in macros]
+    labels = [
+        f"{kind[:-1]} {index}: {comment_text(label)}"
+        for kind, names in sorted(graph.labels.items())
+        for index, label in enumerate(names)
+    ]
+    last = max((s.offset + s.bytes for s in package.sections if s.part != "manifest"), default=0)
+    return {
+        "title": comment_text(package.name),
+        "version": __version__,
+        "board": board_line(package.board),
+        "board_id": package.board.id,
+        "summary": summary_line(package),
+        "weights_line": f"{package.scheme}, router fp32" + (f", key and value states {package.kv}" if tokens else ""),
+        "abi_hash": package.abi_hash,
+        "p": package.prefix,
+        "P": prefix,
+        "macros": macros,
+        "labels": labels,
+        "tokens": tokens,
+        "batch": package.batch,
+        "prefill": package.prefill,
+        "context": package.context,
+        "inputs": model.inputs,
+        "outputs": model.outputs,
+        "top_k": model.top_k,
+        "expert_counts": model.experts,
+        "context_bytes": memory.context,
+        "memory_bytes": memory.total,
+        "model_bytes": package.model_bin_bytes,
+        "weight_bytes": last,
+        "abi_rows": [", ".join(f"0x{byte:02X}" for byte in contents.model_bin.abi_hash[i : i + 8]) for i in (0, 8)],
+        "first_token": 0,
+        "routing": model.routing,
+        "scheme": package.scheme,
+        "licence": comment_text(contents.licence or "", 200),
+        "dropped": [comment_text(note, 200) for note in graph.dropped],
+        "bare": package.board.kind is BoardKind.BARE,
+        "emulators": [emulator.name for emulator in package.board.emulators],
+    }
+
+
+def board_line(board: Board) -> str:
+    """The board in a few words."""
+    return f"{board.id} ({board.cpu.core})"
+
+
+def summary_line(package: Package) -> str:
+    """The model in a few words."""
+    model = package.model
+    counts = sorted(set(model.experts))
+    experts = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    layers = f"{len(model.experts)} layer{'s' if len(model.experts) > 1 else ''} of {experts} experts"
+    shape = (
+        f"vocabulary {model.outputs}, context {package.context}, prefill {package.prefill}"
+        if model.kind == "tokens"
+        else f"{model.inputs} inputs, {model.outputs} outputs, batch {package.batch}"
+    )
+    return f"{model.parameters:,} parameters, {layers}, top {model.top_k}; {shape}."

@@ -1,0 +1,1 @@
+"""Run images without their board, talk to them, and observe them."""

@@ -1,0 +1,17 @@
+"""The QEMU plugin that counts instructions and checks memory accesses: build it, ask it, read its results."""
+
+from colibri.emulate.plugin.build import build_plugin
+from colibri.emulate.plugin.request import AddressRange, Plugin, memory_check
+from colibri.emulate.plugin.results import Finding, Mark, MemoryUse, Observation, read_observation
+
+__all__ = [
+    "AddressRange",
+    "Finding",
+    "Mark",
+    "MemoryUse",
+    "Observation",
+    "Plugin",
+    "build_plugin",
+    "memory_check",
+    "read_observation",
+]

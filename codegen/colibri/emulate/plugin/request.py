@@ -1,0 +1,134 @@
+"""What a run asks of the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from colibri.emulate.symbols import Symbols
+from colibri.errors import BadInput
+
+
+@dataclass(frozen=True, order=True)
+class AddressRange:
+    """Addresses from ``low`` up to, not including, ``high``."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        """As the plugin takes it: ``LOW-HIGH``, hexadecimal."""
+        return f"{self.low:x}-{self.high:x}"
+
+
+_SYSTEM_CONTROL_SPACE = AddressRange(0xE000E000, 0xE000F000)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What to observe. Executions of every instruction are always counted, at hardly any cost.
+
+    Counts of a whole Linux program include the start-up of its C library, which depends on the environment:
+    compare such programs per function, or between marks with ``within``.
+
+    Attributes:
+        check: look at each load and store (some four times slower).
+        within: instructions that the check looks at and that marks count; empty means all.
+        marks: addresses of instructions; each execution notes how many instructions of ``within`` ran so far.
+            Take the start of a function that is called, e.g. once per token.
+        read_only: memory that may be read; with ``read_write``, everything else is a finding. Both empty:
+            not checked.
+        read_write: memory that may be read and written.
+        stack: where the lowest written address is noted.
+        arena: where the lowest and highest touched addresses are noted.
+        alignment: bytes; an access of this size or wider must be aligned to it, a narrower one to its size.
+    """
+
+    check: bool = False
+    within: tuple[AddressRange, ...] = ()
+    marks: tuple[int, ...] = ()
+    read_only: tuple[AddressRange, ...] = ()
+    read_write: tuple[AddressRange, ...] = ()
+    stack: AddressRange | None = None
+    arena: AddressRange | None = None
+    alignment: int = 4
+
+    def option(self, plugin: Path, out: Path) -> str:
+        """The value of QEMU's ``-plugin``: the shared object and its arguments, results in ``out``."""
+        arguments = [f"out={out}", f"check={int(self.check)}", f"align={self.alignment:x}"]
+        arguments += [f"within={part}" for part in merged(self.within)]
+        arguments += [f"mark={address:x}" for address in self.marks]
+        arguments += [f"ro={part}" for part in merged(self.read_only)]
+        arguments += [f"rw={part}" for part in merged(self.read_write)]
+        arguments += [f"stack={self.stack}"] if self.stack else []
+        arguments += [f"arena={self.arena}"] if self.arena else []
+        return ",".join([str(plugin), *arguments])
+
+
+def merged(ranges: tuple[AddressRange, ...]) -> list[AddressRange]:
+    """The same addresses in as few ranges as possible, ascending."""
+    result: list[AddressRange] = []
+    for part in sorted(ranges):
+        if result and part.low <= result[-1].high:
+            result[-1] = AddressRange(result[-1].low, max(result[-1].high, part.high))
+        else:
+            result.append(part)
+    return result
+
+
+def memory_check(image: Path, functions: Iterable[str] = ()) -> Plugin:
+    """Return a plugin that checks the accesses of an image.
+
+    A bare-metal image may touch its own segments and nothing else (the copy of ``.data`` in flash included, and
+    on Arm the system control space); its stack and its arena are watched. Of a Linux program, whose C library
+    has its own ways, only alignment is checked, and only in the given functions.
+
+    Args:
+        functions: names to look at; none means all code of the image.
+
+    Raises:
+        BadInput: not an ELF file, or it has no such function.
+    """
+    from elftools.elf.constants import P_FLAGS
+    from elftools.elf.elffile import ELFFile
+
+    symbols = Symbols.of(image)
+    within: list[AddressRange] = []
+    read_only: list[AddressRange] = []
+    read_write: list[AddressRange] = []
+    arena = None
+    with image.open("rb") as file:
+        elf = ELFFile(file)
+        for segment in elf.iter_segments("PT_LOAD"):
+            if not segment["p_memsz"]:
+                continue
+            occupied = _sized(segment["p_vaddr"], segment["p_memsz"])
+            (read_write if segment["p_flags"] & P_FLAGS.PF_W else read_only).append(occupied)
+            if segment["p_flags"] & P_FLAGS.PF_X:
+                within.append(occupied)
+            if segment["p_filesz"]:
+                read_only.append(_sized(segment["p_paddr"], segment["p_filesz"]))
+        if elf["e_machine"] == "EM_ARM":
+            read_write.append(_SYSTEM_CONTROL_SPACE)
+        section = elf.get_section_by_name(".colibri.arena")
+        if section is not None and section["sh_size"]:
+            arena = _sized(section["sh_addr"], section["sh_size"])
+    try:
+        within = [AddressRange(*symbols.range_of(name)) for name in functions] or within
+    except KeyError as error:
+        raise BadInput(f"no function {error}", where=str(image)) from None
+    if "port_stack_limit" not in symbols.values:
+        return Plugin(check=True, within=tuple(within), arena=arena)
+    return Plugin(
+        check=True,
+        within=tuple(within),
+        read_only=tuple(read_only),
+        read_write=tuple(read_write),
+        stack=AddressRange(symbols.values["port_stack_limit"], symbols.values["port_stack_top"]),
+        arena=arena,
+    )
+
+
+def _sized(start: int, size: int) -> AddressRange:
+    return AddressRange(start, start + size)

@@ -1,0 +1,168 @@
+"""Read the file that the plugin wrote."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from colibri.emulate.symbols import Symbols
+from colibri.errors import EmulatorFailed
+
+# `struct header` of observer.c, all 64-bit words: nine of its own, two findings of five, three.
+_HEADER = struct.Struct("<9Q5Q5Q3Q")
+_RECORD = struct.Struct("<II")
+_MAGIC = 0x52455652455342
+_VERSION = 1
+_BLOCK, _MARK = 1, 2
+_NONE = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Accesses that should not have been: how many, and where the first one was.
+
+    Attributes:
+        count: number of them; the rest is 0 when there were none.
+        pc: address of the first one's instruction.
+        address: what it accessed.
+        size: in bytes.
+        store: whether it wrote.
+    """
+
+    count: int
+    pc: int
+    address: int
+    size: int
+    store: bool
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """What the check saw. Counts are accesses and bytes.
+
+    Attributes:
+        unaligned: accesses that are not aligned.
+        outside: accesses outside the given memory, writes to read-only memory included.
+        lowest_stack_store: lowest address written in the stack, or None.
+        arena: lowest touched address and the end of the highest in the arena, or None when it was not touched.
+    """
+
+    loads: int
+    load_bytes: int
+    stores: int
+    store_bytes: int
+    unaligned: Finding
+    outside: Finding
+    lowest_stack_store: int | None
+    arena: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A marked instruction was reached after ``instructions`` of the selected ones."""
+
+    address: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The plugin's results.
+
+    Attributes:
+        counts: executions by address of the instruction. An x86 ``rep`` instruction counts once per repetition.
+        marks: in the order in which they were reached.
+        memory: what the check saw, or None when it was not asked for.
+    """
+
+    counts: dict[int, int]
+    marks: tuple[Mark, ...]
+    memory: MemoryUse | None
+
+    @property
+    def total(self) -> int:
+        """All executed instructions."""
+        return sum(self.counts.values())
+
+    def instructions_by_function(self, image: Path) -> dict[str, int]:
+        """Executed instructions per function of the image, the most expensive first.
+
+        What belongs to no function of the symbol table is under ``?``.
+        """
+        return dict(sorted(self._by_function(Symbols.of(image)).items(), key=lambda item: (-item[1], item[0])))
+
+    def _by_function(self, symbols: Symbols) -> dict[str, int]:
+        functions: dict[str, int] = {}
+        for address, count in self.counts.items():
+            name = symbols.function_at(address) or "?"
+            functions[name] = functions.get(name, 0) + count
+        return functions
+
+
+def read_observation(path: Path, *, checked: bool) -> Observation:
+    """Read the plugin's file; also while QEMU still runs.
+
+    Args:
+        checked: whether the plugin was asked to check memory accesses.
+
+    Raises:
+        EmulatorFailed: no such file, not the plugin's, or the plugin ran out of room.
+    """
+    hint = "does this QEMU load plugins? Debian's qemu-user-static does not, qemu-user does"
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER.size)
+            if len(head) != _HEADER.size:
+                raise EmulatorFailed("the plugin wrote no results", where=str(path), hint=hint)
+            fields = _HEADER.unpack(head)
+            if fields[:2] != (_MAGIC, _VERSION):
+                raise EmulatorFailed("not results of this plugin", where=str(path))
+            used, dropped = fields[2:4]
+            records = file.read(used - _HEADER.size)
+    except FileNotFoundError:
+        raise EmulatorFailed("the plugin wrote no results", where=str(path), hint=hint) from None
+    if dropped:
+        raise EmulatorFailed(
+            f"the plugin had no room for {dropped} records", where=str(path), hint="run less at a time"
+        )
+
+    counts: dict[int, int] = {}
+    marks: list[Mark] = []
+    for kind, words in _records(records):
+        if kind == _BLOCK:
+            for address in words[1:] if words[0] else ():
+                counts[address] = counts.get(address, 0) + words[0]
+        elif kind == _MARK:
+            marks.append(Mark(*words))
+    return Observation(counts, tuple(marks), _memory_use(fields) if checked else None)
+
+
+def _records(raw: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    at = 0
+    while at < len(raw):
+        kind, n_words = _RECORD.unpack_from(raw, at)
+        at += _RECORD.size
+        yield kind, struct.unpack_from(f"<{n_words}Q", raw, at)
+        at += 8 * n_words
+
+
+def _memory_use(fields: tuple[int, ...]) -> MemoryUse:
+    loads, load_bytes, stores, store_bytes = fields[5:9]
+    lowest, arena_low, arena_high = fields[19:22]
+    return MemoryUse(
+        loads=loads,
+        load_bytes=load_bytes,
+        stores=stores,
+        store_bytes=store_bytes,
+        unaligned=_finding(fields[9:14]),
+        outside=_finding(fields[14:19]),
+        lowest_stack_store=None if lowest == _NONE else lowest,
+        arena=None if arena_low == _NONE else (arena_low, arena_high),
+    )
+
+
+def _finding(fields: tuple[int, ...]) -> Finding:
+    count, pc, address, size, store = fields
+    return Finding(count, pc, address, size, bool(store))

@@ -1,0 +1,159 @@
+"""What the report needs of an ELF file: program headers, allocated sections, symbols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from colibri.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One PT_LOAD program header; addresses and sizes in bytes.
+
+    Attributes:
+        run: p_vaddr, where the bytes are when the program runs.
+        load: p_paddr, where the bytes are stored.
+        offset: of its first byte in the file.
+        stored: p_filesz.
+        memory: p_memsz.
+        writable: PF_W.
+    """
+
+    run: int
+    load: int
+    offset: int
+    stored: int
+    memory: int
+    writable: bool
+
+
+@dataclass(frozen=True)
+class ElfSection:
+    """One section that occupies memory at run time.
+
+    Attributes:
+        address: its run address.
+        offset: of its first byte in the file; means nothing for NOBITS.
+        bytes: its length in memory; never 0.
+        stored: whether the file has its bytes (not NOBITS).
+        writable: SHF_WRITE.
+        code: SHF_EXECINSTR.
+    """
+
+    name: str
+    address: int
+    offset: int
+    bytes: int
+    stored: bool
+    writable: bool
+    code: bool
+
+    @property
+    def end(self) -> int:
+        """First address behind it."""
+        return self.address + self.bytes
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address in a section: in an image that overflowed, two sections can have the same one."""
+
+    section: str
+    address: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """An ELF file.
+
+    Attributes:
+        segments: in file order, those that take memory.
+        sections: by address.
+        symbols: name to place; of local symbols with one name, the first.
+        functions: place (on Arm with the Thumb bit) to the names of the functions there, in file order.
+    """
+
+    segments: tuple[Segment, ...]
+    sections: tuple[ElfSection, ...]
+    symbols: dict[str, Place]
+    functions: dict[Place, tuple[str, ...]]
+
+
+def read_image(path: Path) -> Image:
+    """Read an executable.
+
+    Raises:
+        BadInput: not an ELF file, or one without program headers.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            elf = ELFFile(stream)
+            segments = tuple(_segments(elf))
+            sections = tuple(sorted(_sections(elf), key=lambda section: section.address))
+            symbols, functions = _symbols(elf)
+    except (ELFError, OSError) as error:
+        raise BadInput(f"not a readable ELF file: {error}", where=path.name, hint="build the package again") from None
+    if not segments:
+        raise BadInput("no program headers that load anything", where=path.name, hint="build the package again")
+    return Image(segments, sections, symbols, functions)
+
+
+def _segments(elf: object) -> list[Segment]:
+    from elftools.elf.constants import P_FLAGS
+
+    return [
+        Segment(
+            run=header["p_vaddr"],
+            load=header["p_paddr"],
+            offset=header["p_offset"],
+            stored=header["p_filesz"],
+            memory=header["p_memsz"],
+            writable=bool(header["p_flags"] & P_FLAGS.PF_W),
+        )
+        for header in (segment.header for segment in elf.iter_segments("PT_LOAD"))  # type: ignore[attr-defined]
+        if header["p_memsz"]
+    ]
+
+
+def _sections(elf: object) -> list[ElfSection]:
+    from elftools.elf.constants import SH_FLAGS
+
+    found = []
+    for section in elf.iter_sections():  # type: ignore[attr-defined]
+        flags, stored = section["sh_flags"], section["sh_type"] != "SHT_NOBITS"
+        # .tbss has an address but takes no memory: each thread gets its own copy.
+        template = flags & SH_FLAGS.SHF_TLS and not stored
+        if flags & SH_FLAGS.SHF_ALLOC and section["sh_size"] and not template:
+            found.append(
+                ElfSection(
+                    name=section.name,
+                    address=section["sh_addr"],
+                    offset=section["sh_offset"],
+                    bytes=section["sh_size"],
+                    stored=stored,
+                    writable=bool(flags & SH_FLAGS.SHF_WRITE),
+                    code=bool(flags & SH_FLAGS.SHF_EXECINSTR),
+                )
+            )
+    return found
+
+
+def _symbols(elf: object) -> tuple[dict[str, Place], dict[Place, tuple[str, ...]]]:
+    table = elf.get_section_by_name(".symtab")  # type: ignore[attr-defined]
+    names = [section.name for section in elf.iter_sections()]  # type: ignore[attr-defined]
+    symbols: dict[str, Place] = {}
+    functions: dict[Place, tuple[str, ...]] = {}
+    for symbol in table.iter_symbols() if table else ():
+        # Special indices (undefined, absolute) are strings here.
+        if not symbol.name or isinstance(symbol["st_shndx"], str):
+            continue
+        place = Place(names[symbol["st_shndx"]], symbol["st_value"])
+        symbols.setdefault(symbol.name, place)
+        if symbol["st_info"]["type"] == "STT_FUNC":
+            functions[place] = (*functions.get(place, ()), symbol.name)
+    return symbols, functions

@@ -1,0 +1,235 @@
+"""The footprint of a built package, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from colibri.boards.profile import BoardKind, Holds, MemoryKind
+from colibri.errors import BadInput, ColibriError, DoesNotFit
+from colibri.footprint.attribute import GroupKind, Piece, attribute
+from colibri.footprint.elf import read_image
+from colibri.footprint.layout import Layout, lay_out
+from colibri.footprint.linker import parse_map, parse_usage
+from colibri.footprint.owners import Owners
+from colibri.package import Package, load_package
+
+SCHEMA = 1
+_IN_ADDRESS_ORDER = {GroupKind.WEIGHTS, GroupKind.CONTEXT, GroupKind.STATES}
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A row: some bytes of a group, and what they consist of.
+
+    Attributes:
+        bytes: sum over ``parts`` when there are any.
+    """
+
+    name: str
+    bytes: int
+    parts: tuple[Part, ...] = ()
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Bytes of one kind in one region.
+
+    Attributes:
+        bytes: in the linked image.
+        predicted: what the generator expected before the compiler ran; None when it expects nothing.
+        parts: rows that sum to ``bytes``.
+    """
+
+    kind: GroupKind
+    bytes: int
+    predicted: int | None
+    parts: tuple[Part, ...]
+
+
+class RegionUse(msgspec.Struct, frozen=True):
+    """One memory region of the board. All sizes in bytes.
+
+    Attributes:
+        origin: first address.
+        length: the physical wall; 0 when there is none.
+        limit: what may be used: the board's budget, or else ``length``; 0 when there is no limit.
+        reserve: kept for the application, on top of what the image uses.
+        used: up to the last byte of the image in the region; sum over ``groups``.
+        printed: what the linker printed; equal to ``used``. None when it printed nothing.
+        over: bytes that ``used`` and ``reserve`` together are above ``limit``.
+    """
+
+    name: str
+    kind: MemoryKind
+    origin: int
+    length: int
+    limit: int
+    reserve: int
+    used: int
+    printed: int | None
+    over: int
+    groups: tuple[Group, ...]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Flash and RAM of one image.
+
+    Attributes:
+        schema: version of this form.
+        image: the ELF file, relative to the package.
+        linked: whether it is the product; False for one that was linked over the walls only to be measured.
+    """
+
+    schema: int
+    package: str
+    board: str
+    title: str
+    scheme: str
+    image: str
+    linked: bool
+    regions: tuple[RegionUse, ...]
+
+    def over(self) -> list[tuple[str, int]]:
+        """Regions that hold more than they may, with the bytes above the limit."""
+        return [(region.name, region.over) for region in self.regions if region.over]
+
+    def to_json(self) -> bytes:
+        """The report as JSON: sorted keys, integers, no times, no paths outside the package."""
+        return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1) + b"\n"
+
+    def require_fit(self) -> None:
+        """Do nothing when the image fits.
+
+        Raises:
+            DoesNotFit: the bytes over, per region.
+        """
+        if over := self.over():
+            regions = ", ".join(f"{name} by {excess:,} bytes" for name, excess in over)
+            raise DoesNotFit(
+                f"the image is too large: {regions}",
+                where=self.board,
+                hint="fewer experts, a smaller scheme, a shorter context or a larger board",
+            )
+
+
+def make_report(folder: Path) -> Report:
+    """Measure a built package.
+
+    Args:
+        folder: the package; reads ``package.json`` and, in ``build``, ``product.elf`` (or ``oversize.elf``, linked only
+            to be measured), the linker's map, and the table of memory use that it printed, when it is there.
+
+    Raises:
+        BadInput: not a package, or not built.
+        ColibriError: the rows do not sum to what the program headers say, or these differ from the linker's table.
+    """
+    package = load_package(folder)
+    build = folder / "build"
+    elf = next((path for path in (build / "product.elf", build / "oversize.elf") if path.is_file()), None)
+    if elf is None:
+        raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
+    linked = elf.name == "product.elf"
+    image = read_image(elf)
+    layout = lay_out(image, package.board, overflowed=not linked)
+    map_text = _beside(elf, ".map")
+    if map_text is None:
+        raise BadInput("the linker's map is missing", where="build/product.map", hint="build the package again")
+    pieces = attribute(image, layout, parse_map(map_text), Owners(folder), package)
+    bare = package.board.kind is BoardKind.BARE
+    usage = _beside(elf, ".usage") if bare else None
+    printed = None if usage is None else _match(parse_usage(usage), layout)
+    return Report(
+        schema=SCHEMA,
+        package=package.name,
+        board=package.board.id,
+        title=package.board.title,
+        scheme=package.scheme,
+        image=elf.relative_to(folder).as_posix(),
+        linked=linked,
+        regions=tuple(_region(index, layout, pieces, printed, package) for index in range(len(layout.regions))),
+    )
+
+
+def _beside(elf: Path, suffix: str) -> str | None:
+    """Text of a file of the link; a failed product link leaves its own, which hold for the oversize image too."""
+    for path in (elf.with_suffix(suffix), elf.with_name(f"product{suffix}")):
+        if path.is_file():
+            return path.read_text(errors="replace")
+    return None
+
+
+def _match(usage: dict[str, int], layout: Layout) -> list[int]:
+    """The linker's figures in the order of the regions; 0 where it names no such region."""
+
+    def key(name: str) -> str:
+        return name.casefold().replace("-", "_")
+
+    printed = {key(name): used for name, used in usage.items()}
+    figures = [printed.pop(key(region.name), 0) for region in layout.regions]
+    if strange := sorted(name for name, used in printed.items() if used):
+        raise ColibriError(f"the linker filled regions that the board does not have: {', '.join(strange)}")
+    return figures
+
+
+def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] | None, package: Package) -> RegionUse:
+    region, used = layout.regions[index], layout.used(index)
+    groups = _groups([piece for piece in pieces if piece.region == index], _predictions(index, layout, package))
+    total = sum(group.bytes for group in groups)
+    if total != used:
+        raise ColibriError(f"rows sum to {total} bytes, the program headers to {used}", where=region.name)
+    if printed is not None and printed[index] != used:
+        raise ColibriError(f"the image has {used} bytes, the linker printed {printed[index]}", where=region.name)
+    reserve = package.board.reserve if index == layout.home(Holds.DATA) else 0
+    return RegionUse(
+        name=region.name,
+        kind=region.kind,
+        origin=region.origin,
+        length=region.length,
+        limit=region.limit,
+        reserve=reserve,
+        used=used,
+        printed=None if printed is None else printed[index],
+        over=max(0, used + reserve - region.limit) if region.limit else 0,
+        groups=groups,
+    )
+
+
+def _predictions(index: int, layout: Layout, package: Package) -> dict[GroupKind, int]:
+    """What the generator expected in a region; nothing for a kind that it cannot know (0)."""
+    memory = package.memory
+    bare = package.board.kind is BoardKind.BARE
+    expected = (
+        (GroupKind.CODE, Holds.CODE, package.code_estimate),
+        (GroupKind.WEIGHTS, Holds.WEIGHTS, package.model_bin_bytes),
+        (GroupKind.CONTEXT, Holds.ARENA, memory.context),
+        (GroupKind.STATES, Holds.ARENA, memory.states),
+        (GroupKind.ARENA, Holds.ARENA, memory.arena),
+        (GroupKind.STACK, Holds.STACK, package.board.stack if bare else 0),
+    )
+    return {kind: size for kind, what, size in expected if size and layout.home(what) == index}
+
+
+def _groups(pieces: list[Piece], predicted: dict[GroupKind, int]) -> tuple[Group, ...]:
+    groups = []
+    for kind in GroupKind:
+        mine = [(piece.path, piece.bytes) for piece in pieces if piece.group is kind]
+        if mine or kind in predicted:
+            parts = _parts(mine, by_size=kind not in _IN_ADDRESS_ORDER)
+            groups.append(Group(kind, sum(part.bytes for part in parts), predicted.get(kind), parts))
+    return tuple(groups)
+
+
+def _parts(pieces: Iterable[tuple[tuple[str, ...], int]], *, by_size: bool) -> tuple[Part, ...]:
+    """Rows of one level; largest first, or in the order of their addresses."""
+    levels: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+    for (name, *rest), size in pieces:
+        levels.setdefault(name, []).append((tuple(rest), size))
+    parts = []
+    for name, below in levels.items():
+        inner = _parts(((path, size) for path, size in below if path), by_size=by_size)
+        plain = sum(size for path, size in below if not path)
+        if inner and plain:
+            inner = (*inner, Part("other", plain))
+        parts.append(Part(name, plain if not inner else sum(part.bytes for part in inner), inner))
+    return tuple(sorted(parts, key=lambda part: (-part.bytes, part.name)) if by_size else parts)

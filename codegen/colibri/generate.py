@@ -1,0 +1,172 @@
+"""From a checkpoint to a package: the whole way in one function."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from colibri import __version__
+from colibri.boards.profile import Board
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.emit.literals import checked_prefix, identifier
+from colibri.emit.model_bin import build_model_bin
+from colibri.emit.module import build_module
+from colibri.emit.writer import Contents, write_package
+from colibri.errors import UsageError
+from colibri.graph.graph import Graph, ModelKind, StateType
+from colibri.graph.ops import Experts, Router
+from colibri.package import SCHEMA, ModelFacts, Package
+from colibri.passes.kernels import KernelSet
+from colibri.passes.pack import plan_layouts
+from colibri.passes.place import place
+from colibri.passes.prune import drop_experts, keep_only
+from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.vectors import make_vectors, save_vectors
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chooses.
+
+    Attributes:
+        batch: samples in a call of forward (sample models).
+        prefill: tokens taken in at once (token models).
+        context: positions (token models); None means the checkpoint's maximum.
+        drop: layer to expert ids that go.
+        keep: layer to the expert ids that stay; layers not named keep all.
+        prefix: of C names; None makes one from the checkpoint's folder.
+    """
+
+    scheme: Scheme = Scheme.W8A8
+    kv: StateType = StateType.F32
+    batch: int | None = None
+    prefill: int | None = None
+    context: int | None = None
+    drop: dict[int, set[int]] = field(default_factory=dict)
+    keep: dict[int, set[int]] = field(default_factory=dict)
+    prefix: str | None = None
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """Every decision about numbers: with the same checkpoint it gives the same `model.bin` anywhere."""
+
+    schema: int
+    scheme: str
+    kv: str
+    context: int
+    dropped_experts: dict[str, list[int]]
+
+
+def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
+    """Import, prune and quantise.
+
+    Raises:
+        BadInput: the checkpoint, or experts to drop that it has not.
+        UsageError: an option of the other kind of model.
+    """
+    graph = import_graph(checkpoint, ImportOptions(options.context, options.kv))
+    tokens = graph.kind is ModelKind.TOKENS
+    if options.batch is not None and tokens:
+        raise UsageError("is for sensor models; a token model has --prefill", where="--batch")
+    if options.prefill is not None and not tokens:
+        raise UsageError("is for token models; a sensor model has --batch", where="--prefill")
+    drops = {layer: set(ids) for layer, ids in options.drop.items()}
+    for layer, ids in keep_only(graph, options.keep).items():
+        drops[layer] = drops.get(layer, set()) | ids
+    drop_experts(graph, drops)
+    quantise_graph(graph, options.scheme)
+    return graph
+
+
+def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
+    """Write the C package of a checkpoint for a board into the folder ``out``.
+
+    Raises:
+        BadInput: the checkpoint cannot be used; the message names the tensor or key.
+        UsageError: options that cannot be meant.
+    """
+    checkpoint = Checkpoint.open(path)
+    name = checkpoint.path.resolve().name
+    prefix = identifier(name) if options.prefix is None else checked_prefix(options.prefix)
+    graph = build_graph(checkpoint, options)
+    kernels = KernelSet(board.kernels)
+    layouts = plan_layouts(graph, kernels)
+    tokens = graph.kind is ModelKind.TOKENS
+    rows = (options.prefill if tokens else options.batch) or 1
+    if tokens and rows > graph.context:
+        raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
+    placement = place(graph, rows, layouts.strides)
+
+    recipe = _recipe(graph, options)
+    recipe_hash = hashlib.sha256(recipe).hexdigest()[:32]
+    licence = checkpoint.licence()
+    model_bin = build_model_bin(
+        graph, layouts, _manifest(graph, name, options, recipe_hash, licence), repr([op.signature() for op in graph.ops])
+    )
+    module = build_module(graph, layouts, placement, kernels, model_bin, rows)
+    package = Package(
+        schema=SCHEMA,
+        generator=f"colibri {__version__}",
+        name=name,
+        prefix=prefix,
+        board=board,
+        scheme=str(options.scheme),
+        kv=str(options.kv) if tokens else "",
+        batch=0 if tokens else rows,
+        prefill=rows if tokens else 0,
+        context=graph.context,
+        model=_facts(graph),
+        abi_hash=model_bin.abi_hash.hex(),
+        recipe_hash=recipe_hash,
+        model_bin_bytes=len(model_bin.data),
+        sections=model_bin.sections,
+        memory=placement.memory,
+        code_estimate=0,
+    )
+    vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
+    write_package(out, Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence))
+    return package
+
+
+def kept_experts(graph: Graph) -> list[list[int]]:
+    """Ids of the experts kept, for each layer with experts."""
+    return [[expert.id for expert in op.kept] for op in graph.ops if isinstance(op, Experts)]
+
+
+def _recipe(graph: Graph, options: Options) -> bytes:
+    dropped = {str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids}
+    recipe = Recipe(1, str(options.scheme), str(options.kv), graph.context, dropped)
+    return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
+
+
+def _manifest(graph: Graph, name: str, options: Options, recipe_hash: str, licence: str | None) -> bytes:
+    facts: dict[str, object] = {
+        "name": name,
+        "family": graph.family,
+        "scheme": str(options.scheme),
+        "routing": graph.routing,
+        "experts": kept_experts(graph),
+        "recipe": recipe_hash,
+        "generator": f"colibri {__version__}",
+    }
+    if licence is not None:
+        facts["licence"] = licence
+    return msgspec.json.encode(facts)
+
+
+def _facts(graph: Graph) -> ModelFacts:
+    return ModelFacts(
+        kind=str(graph.kind),
+        family=graph.family,
+        parameters=graph.parameters(),
+        inputs=graph.input_width,
+        outputs=graph.output_width,
+        experts=graph.expert_counts(),
+        top_k=max(op.top_k for op in graph.ops if isinstance(op, Router)),
+        routing=graph.routing,
+        labels=graph.labels,
+    )

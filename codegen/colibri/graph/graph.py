@@ -1,0 +1,203 @@
+"""The one description of what is computed: a list of ops over named buffers, with weights and states.
+
+Two back ends run it: numpy (`interpret.py`) and C (`colibri.emit`). Buffers are named storage, not values: every
+layer writes the same ``q``, ``normed`` and so on, so equal layers become one C function.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from colibri.graph.weights import Weight
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+    from colibri.graph.interpret import Run
+
+
+class BufferKind(StrEnum):
+    """What one row of a buffer holds."""
+
+    FLOAT = "float"  # width fp32 values
+    Q8 = "q8"  # width int8 values and one fp32 scale
+    Q16 = "q16"  # width int16 values and one fp32 scale
+    ROUTE = "route"  # width pairs of expert index and fp32 weight
+    TOKENS = "tokens"  # one token id
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Named rows.
+
+    Attributes:
+        width: elements in a row.
+        fixed_rows: rows whatever the entry point (scratch); 0 means the entry's rows.
+    """
+
+    name: str
+    kind: BufferKind
+    width: int
+    fixed_rows: int = 0
+
+
+class StateType(StrEnum):
+    """Element type of a state."""
+
+    F32 = "f32"
+    F16 = "f16"
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element."""
+        return 4 if self is StateType.F32 else 2
+
+
+@dataclass(frozen=True)
+class State:
+    """Memory that lives from call to call: ``capacity`` rows of ``width`` elements.
+
+    A ring when ``capacity`` is below the context: position p stands in row p % capacity.
+    """
+
+    name: str
+    type: StateType
+    capacity: int
+    width: int
+
+    @property
+    def bytes(self) -> int:
+        """Size in bytes."""
+        return self.capacity * self.width * self.type.bytes
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix weight and the buffer (of which kind) that it is multiplied with."""
+
+    weight: str
+    buffer: str
+    kind: BufferKind
+
+
+@dataclass(frozen=True)
+class Op(ABC):
+    """One step. Subclasses, one file each in `ops/`, add their buffers, weights and constants.
+
+    Attributes:
+        layer: index of the layer it belongs to; None before the first and after the last.
+        part: row of the report for its weights, e.g. ``layer 0 / attention``.
+    """
+
+    layer: int | None
+    part: str
+
+    @abstractmethod
+    def reads(self) -> tuple[str, ...]:
+        """Buffers read (those updated in place included)."""
+
+    @abstractmethod
+    def writes(self) -> tuple[str, ...]:
+        """Buffers written."""
+
+    def scratch(self) -> tuple[Buffer, ...]:
+        """Buffers that live only inside the op."""
+        return ()
+
+    def weights(self) -> dict[str, str]:
+        """Slot (a field of the C descriptor) to weight name; experts are listed by `experts` instead."""
+        return {}
+
+    def experts(self) -> tuple[dict[str, str], ...]:
+        """For each expert kept, in ascending order: slot to weight name."""
+        return ()
+
+    def products(self) -> tuple[Product, ...]:
+        """Matrices that the op multiplies with a buffer."""
+        return ()
+
+    def states(self) -> dict[str, str]:
+        """Slot to state name."""
+        return {}
+
+    @abstractmethod
+    def signature(self) -> tuple[object, ...]:
+        """Everything that the C code depends on, weight and state names excepted."""
+
+    @abstractmethod
+    def reference(self, run: Run) -> None:
+        """Compute with numpy, bit for bit what the C computes."""
+
+    @abstractmethod
+    def emit(self, c: CScope) -> None:
+        """Write the C statements."""
+
+
+class ModelKind(StrEnum):
+    """Token models have prefill and step; sample models have forward."""
+
+    TOKENS = "tokens"
+    SAMPLES = "samples"
+
+
+@dataclass
+class Graph:
+    """A model: ops in order, and what they name.
+
+    Attributes:
+        family: importer that made it.
+        kind: tokens or samples.
+        input_width: floats of a sample (0 for tokens).
+        output_width: floats of a sample's prediction, or the vocabulary size.
+        context: most positions a token model can hold (0 for samples).
+        routing: one sentence on the router's semantics.
+        labels: names of inputs and outputs, if the checkpoint gives them.
+        pruned: layer to the ids of the experts dropped from it.
+        dropped: notes on tensors and experts left out.
+    """
+
+    family: str
+    kind: ModelKind
+    input_width: int
+    output_width: int
+    context: int
+    routing: str
+    ops: list[Op] = field(default_factory=list)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    pruned: dict[int, set[int]] = field(default_factory=dict)
+    dropped: list[str] = field(default_factory=list)
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+    def buffer(self, name: str, kind: BufferKind, width: int, fixed_rows: int = 0) -> str:
+        """Declare a buffer (again is fine if it is the same) and return its name."""
+        made = Buffer(name, kind, width, fixed_rows)
+        if self.buffers.setdefault(name, made) != made:
+            raise ValueError(f"buffer {name} declared as {self.buffers[name]} and as {made}")
+        return name
+
+    def layers(self) -> Iterator[tuple[int | None, list[Op]]]:
+        """Runs of ops of the same layer, in order."""
+        run: list[Op] = []
+        for op in self.ops:
+            if run and op.layer != run[0].layer:
+                yield run[0].layer, run
+                run = []
+            run.append(op)
+        if run:
+            yield run[0].layer, run
+
+    def expert_counts(self) -> tuple[int, ...]:
+        """Experts kept, for each op that has experts."""
+        return tuple(len(op.experts()) for op in self.ops if op.experts())
+
+    def parameters(self) -> int:
+        """Number of weights in all tensors."""
+        return sum(weight.parameters for weight in self.weights.values())

@@ -1,0 +1,144 @@
+"""Run a graph with numpy: the reference that every board must equal, bit for bit.
+
+Several sequences of equal length can run side by side; rows are ordered sequence by sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.graph.float32 import Float, Int, canonical, matvec
+from colibri.graph.graph import Graph, ModelKind
+from colibri.graph.weights import Matrix, WeightFormat
+
+
+@dataclass
+class Quantised:
+    """Rows as integers: ``integers[rows, k]`` (int32 values) and ``scale[rows]``."""
+
+    integers: Int
+    scale: Float
+
+
+@dataclass
+class Route:
+    """Chosen experts in ascending order: ``index[rows, top_k]`` and ``weight[rows, top_k]``."""
+
+    index: Int
+    weight: Float
+
+
+@dataclass
+class Run:
+    """What an op sees while the reference runs.
+
+    Attributes:
+        sequences: sequences side by side.
+        length: rows a sequence has in this call.
+        position: absolute position of the first row.
+        all_rows: keep every row at `LastRow`, to see the logits of each position.
+        states: name to ``[sequences, capacity, width]``.
+    """
+
+    graph: Graph
+    sequences: int
+    length: int
+    position: int
+    all_rows: bool
+    states: dict[str, NDArray[np.float32] | NDArray[np.float16]]
+    tokens: Int | None = None
+    floats: dict[str, Float] = field(default_factory=dict)
+    quantised: dict[str, Quantised] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+
+    def vector(self, name: str) -> Float:
+        """The fp32 values of a vector weight."""
+        weight = self.graph.weights[name]
+        assert not isinstance(weight, Matrix)
+        return weight.values
+
+    def matrix(self, name: str) -> Matrix:
+        """A matrix weight."""
+        weight = self.graph.weights[name]
+        assert isinstance(weight, Matrix)
+        return weight
+
+    def positions(self) -> Int:
+        """Absolute position of each row."""
+        one = np.arange(self.position, self.position + self.length, dtype=np.int32)
+        return np.tile(one, self.sequences)
+
+
+def product(weight: Matrix, x: Float | Quantised) -> Float:
+    """``x`` times the matrix transposed, plus its bias: ``[rows, n]``.
+
+    Integer sums are exact in float64 (below 2^53); then ``(float)sum * row_scale * x_scale``, in this order.
+    """
+    if weight.format is WeightFormat.F32:
+        assert weight.dense is not None and not isinstance(x, Quantised)
+        y = matvec(x, weight.dense)
+    else:
+        assert weight.row_scale is not None and isinstance(x, Quantised)
+        sums = x.integers.astype(np.float64) @ weight.combined.T
+        y = sums.astype(np.int64).astype(np.float32) * weight.row_scale
+        y = y * x.scale[:, None]
+    return y if weight.bias is None else y + weight.bias
+
+
+class Reference:
+    """A graph with its states, ready to be called.
+
+    Args:
+        graph: what to run.
+        sequences: independent sequences of equal length side by side (1 on a board).
+    """
+
+    def __init__(self, graph: Graph, sequences: int = 1) -> None:
+        self.graph = graph
+        self.sequences = sequences
+        self.position = 0
+        self.states: dict[str, NDArray[np.float32] | NDArray[np.float16]] = {}
+        self.last: Run | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all positions."""
+        self.position = 0
+        for state in self.graph.states.values():
+            dtype = np.float32 if state.type == "f32" else np.float16
+            self.states[state.name] = np.zeros((self.sequences, state.capacity, state.width), dtype)
+
+    def forward(self, samples: Float) -> Float:
+        """Predict ``[rows, inputs]`` to ``[rows, outputs]``; rows are independent."""
+        assert self.graph.kind is ModelKind.SAMPLES
+        run = Run(self.graph, 1, samples.shape[0], 0, True, self.states)
+        run.floats[Graph.INPUT] = np.ascontiguousarray(samples, np.float32)
+        return self._run(run)
+
+    def extend(self, tokens: NDArray[np.integer], *, all_rows: bool = False) -> Float:
+        """Take in ``tokens [sequences, length]`` (or ``[length]``).
+
+        Returns:
+            logits of the last position ``[sequences, vocab]``, or of all ``[sequences, length, vocab]``.
+
+        Raises:
+            ValueError: the context would overflow.
+        """
+        tokens = np.asarray(tokens, np.int32).reshape(self.sequences, -1)
+        if self.position + tokens.shape[1] > self.graph.context:
+            raise ValueError(f"context of {self.graph.context} is full")
+        run = Run(self.graph, self.sequences, tokens.shape[1], self.position, all_rows, self.states)
+        run.tokens = tokens.reshape(-1)
+        logits = self._run(run)
+        self.position += tokens.shape[1]
+        return logits.reshape(self.sequences, -1, logits.shape[-1]) if all_rows else logits
+
+    def _run(self, run: Run) -> Float:
+        with np.errstate(all="ignore"):
+            for op in self.graph.ops:
+                op.reference(run)
+            self.last = run
+            return canonical(run.floats[Graph.OUTPUT])

@@ -1,0 +1,30 @@
+"""One file an op: its buffers and weights, its numpy reference and its C call.
+
+The portable C kernel of the same stem is in `runtime_c/kernels/portable/`.
+"""
+
+from colibri.graph.ops.activation import Activation
+from colibri.graph.ops.add import Add
+from colibri.graph.ops.attention import Attention
+from colibri.graph.ops.embedding import Embedding
+from colibri.graph.ops.experts import Experts
+from colibri.graph.ops.last_row import LastRow
+from colibri.graph.ops.linear import Linear
+from colibri.graph.ops.quantise import Quantise
+from colibri.graph.ops.rms_norm import RmsNorm
+from colibri.graph.ops.rope import Rope
+from colibri.graph.ops.router import Router
+
+__all__ = [
+    "Activation",
+    "Add",
+    "Attention",
+    "Embedding",
+    "Experts",
+    "LastRow",
+    "Linear",
+    "Quantise",
+    "RmsNorm",
+    "Rope",
+    "Router",
+]

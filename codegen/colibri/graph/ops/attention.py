@@ -1,0 +1,136 @@
+"""Causal attention over a key and a value state, grouped heads, optional sliding window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree, to_f16
+from colibri.graph.graph import Buffer, BufferKind, Op, StateType
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+    from colibri.graph.interpret import Run
+
+_ELEMENTS_AT_ONCE = 1 << 22  # bounds the reference's memory, not its bits
+
+
+@dataclass(frozen=True)
+class Attention(Op):
+    """Store this row's key and value, then attend to every position in reach.
+
+    Shapes: q ``[rows, heads * head_dim]``, k and v ``[rows, kv_heads * head_dim]``, out like q.
+    Scores are q.k (8 lanes) times ``scale``; the softmax sum runs in 8 lanes by absolute position; values are added
+    in ascending position and divided by the sum at the end. ``window`` counts the current position; 0 means none.
+
+    Source: Attention Is All You Need, section 3.2; GQA (arXiv 2305.13245); Mixtral's window as in transformers'
+    `sliding_window_overlay`: key > query - window.
+    """
+
+    q: str
+    k: str
+    v: str
+    out: str
+    key_state: str
+    value_state: str
+    heads: int
+    kv_heads: int
+    head_dim: int
+    capacity: int
+    window: int
+    scale: float
+    state_type: StateType
+
+    def reads(self) -> tuple[str, ...]:
+        return (self.q, self.k, self.v)
+
+    def writes(self) -> tuple[str, ...]:
+        return (self.out,)
+
+    def scratch(self) -> tuple[Buffer, ...]:
+        return (Buffer("scores", BufferKind.FLOAT, self.capacity, fixed_rows=1),)
+
+    def states(self) -> dict[str, str]:
+        return {"key_state": self.key_state, "value_state": self.value_state}
+
+    def signature(self) -> tuple[object, ...]:
+        shape = (self.heads, self.kv_heads, self.head_dim, self.capacity, self.window)
+        return ("attention", self.q, self.k, self.v, self.out, *shape, self.scale, self.state_type)
+
+    def reference(self, run: Run) -> None:
+        batch = (run.sequences, run.length)
+        q = run.floats[self.q].reshape(*batch, self.heads, self.head_dim)
+        new = {s: run.floats[b].reshape(*batch, -1) for s, b in ((self.key_state, self.k), (self.value_state, self.v))}
+        out = np.empty_like(q)
+        if self.window == 0 or run.position + run.length <= self.capacity:
+            for name, rows in new.items():
+                stored = to_f16(rows) if self.state_type is StateType.F16 else rows
+                run.states[name][:, run.position : run.position + run.length] = stored
+            self._attend(run, q, out, 0, run.length)
+        else:  # the ring wraps: one row at a time, as the board does it
+            for row in range(run.length):
+                slot = (run.position + row) % self.capacity
+                for name, rows in new.items():
+                    stored = to_f16(rows) if self.state_type is StateType.F16 else rows
+                    run.states[name][:, slot] = stored[:, row]
+                self._attend(run, q, out, row, row + 1)
+        run.floats[self.out] = out.reshape(run.sequences * run.length, -1)
+
+    def _attend(self, run: Run, q: Float, out: Float, start: int, stop: int) -> None:
+        """Rows ``start..stop`` against all states; a masked score is -inf, whose exp is an exact 0."""
+        last = run.position + stop - 1
+        first = max(0, run.position + start - self.window + 1) if self.window else 0
+        seen = np.arange(first, last + 1)
+        slots = seen % self.capacity
+        rows = np.arange(run.position + start, run.position + stop)[:, None]
+        masked = seen > rows
+        if self.window:
+            masked |= seen <= rows - self.window
+        group = self.heads // self.kv_heads
+        at_once = max(1, _ELEMENTS_AT_ONCE // (masked.size * LANES))
+        for head in range(self.heads):
+            columns = slice(head // group * self.head_dim, (head // group + 1) * self.head_dim)
+            for low in range(0, run.sequences, at_once):
+                some = slice(low, low + at_once)
+                keys = run.states[self.key_state][some, slots, columns].astype(np.float32)
+                values = run.states[self.value_state][some, slots, columns].astype(np.float32)
+                scores = lane_dot(q[some, start:stop, head, None], keys[:, None]) * np.float32(self.scale)
+                scores = np.where(masked, np.float32(-np.inf), scores)
+                top = np.fmax.reduce(scores, axis=-1, initial=np.float32(-np.inf))
+                terms = exp(scores - top[..., None])
+                lanes = np.zeros((*top.shape, LANES), np.float32)
+                total = np.zeros((*top.shape, self.head_dim), np.float32)
+                for i, position in enumerate(seen):
+                    visible = np.flatnonzero(~masked[:, i])
+                    sees = slice(visible[0], visible[-1] + 1)
+                    lanes[:, :, position % LANES] += terms[:, :, i]
+                    total[:, sees] += terms[:, sees, i, None] * values[:, i, None]
+                out[some, start:stop, head] = total * (np.float32(1.0) / lane_tree(lanes))[..., None]
+
+    def emit(self, c: CScope) -> None:
+        c.kernel("attention")
+        each = c.each
+        element = "float" if self.state_type is StateType.F32 else "uint16_t"
+        q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        window = f", window {self.window}" if self.window else ""
+        name = c.instance(
+            f"attention_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}",
+            f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
+            f"states [{self.capacity}][{kv_width}] {self.state_type}{window}",
+            f"float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
+            f"{element} *restrict key_state, {element} *restrict value_state, float *restrict scores, uint32_t position",
+            each.loop(
+                [
+                    f"colibri_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "
+                    f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, key_state, value_state,",
+                    f"    scores, {each.offset('position')}, {self.heads}, {self.kv_heads}, {self.head_dim}, "
+                    f"{self.capacity}, {c.float_literal(self.scale)});",
+                ]
+            ),
+        )
+        c.line(
+            f"{name}({c.floats(self.out)}, {c.floats(self.q)}, {c.floats(self.k)}, {c.floats(self.v)}, "
+            f"{c.state('key_state')}, {c.state('value_state')}, {c.floats('scores')}, {c.position()});"
+        )

@@ -1,0 +1,73 @@
+"""Token embedding: one row of a matrix for each token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from colibri.graph.graph import Op
+from colibri.graph.weights import WeightFormat
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+    from colibri.graph.interpret import Run
+
+
+@dataclass(frozen=True)
+class Embedding(Op):
+    """``out[row] = table[token[row]]``; a quantised row is ``(float)(integer * group scale) * row scale``."""
+
+    tokens: str
+    out: str
+    table: str
+    vocab_size: int
+    width: int
+
+    def reads(self) -> tuple[str, ...]:
+        return (self.tokens,)
+
+    def writes(self) -> tuple[str, ...]:
+        return (self.out,)
+
+    def weights(self) -> dict[str, str]:
+        return {"embedding": self.table}
+
+    def signature(self) -> tuple[object, ...]:
+        return ("embedding", self.out, self.vocab_size, self.width)
+
+    def reference(self, run: Run) -> None:
+        table = run.matrix(self.table)
+        assert run.tokens is not None
+        if table.format is WeightFormat.F32:
+            assert table.dense is not None
+            run.floats[self.out] = table.dense[run.tokens]
+        else:
+            assert table.row_scale is not None
+            integers = table.combined[run.tokens].astype(np.float32)
+            run.floats[self.out] = integers * table.row_scale[run.tokens, None]
+
+    def emit(self, c: CScope) -> None:
+        c.kernel("embedding")
+        layout, each = c.matrix("embedding"), c.each
+        form = layout.format
+        parts = {
+            WeightFormat.F32: f"{c.as_floats('w', layout.data)}",
+            WeightFormat.W8: f"w + {layout.data}, {c.as_floats('w', layout.row_scale)}",
+            WeightFormat.W4: f"w + {layout.data}, w + {layout.group_scale}, {c.as_floats('w', layout.row_scale)}",
+        }[form]
+        name = c.instance(
+            f"embedding_{form}_{c.rows}x{self.width}",
+            f"out[{c.rows}][{self.width}] = table[{self.vocab_size}][{self.width}], {form}, at each token",
+            "float *restrict out, const uint8_t *restrict w, const uint32_t *restrict tokens",
+            each.loop(
+                [
+                    f"colibri_embedding_{form}({each.at('out', self.width)}, {parts}, {each.element('tokens')}, "
+                    f"{self.width}, {layout.tile_rows}, {layout.tile_cols}, {layout.padded_k});"
+                ]
+            ),
+        )
+        c.line(f"{name}({c.floats(self.out)}, {c.weight('embedding')}, tokens);")
+
+

@@ -1,0 +1,188 @@
+"""The chosen experts' MLPs, added with their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from colibri.graph.float32 import ACTIVATIONS, Float, quantise
+from colibri.graph.graph import Buffer, BufferKind, Op, Product
+from colibri.graph.interpret import Quantised, product
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+    from colibri.graph.interpret import Run
+
+
+@dataclass(frozen=True)
+class ExpertWeights:
+    """Names of one expert's matrices; ``gate`` is None for a plain two-layer MLP.
+
+    Attributes:
+        id: the expert's number in the checkpoint, which stays its name after pruning.
+    """
+
+    id: int
+    gate: str | None
+    up: str
+    down: str
+
+    def slots(self) -> dict[str, str]:
+        """Slot to weight name, in the order in which the bytes lie."""
+        gate = {} if self.gate is None else {"gate": self.gate}
+        return {**gate, "up": self.up, "down": self.down}
+
+
+@dataclass(frozen=True)
+class Experts(Op):
+    """``out = sum over chosen e, ascending, of weight_e * down_e(act(gate_e x) * up_e x)``.
+
+    Without gate matrices the hidden values are ``act(up_e x)``. x is quantised once for all experts; the hidden
+    values are quantised for each (row, expert). The first term is assigned, not added to zero.
+
+    Attributes:
+        x: float or quantised buffer ``[rows, width]``.
+        hidden_kind: how the hidden values go into ``down``.
+        hidden_qmax: largest magnitude of the quantised hidden values.
+    """
+
+    x: str
+    route: str
+    out: str
+    kept: tuple[ExpertWeights, ...]
+    top_k: int
+    width: int
+    hidden: int
+    activation: str
+    bias: bool
+    input_kind: BufferKind = BufferKind.FLOAT
+    hidden_kind: BufferKind = BufferKind.FLOAT
+    hidden_qmax: int = 0
+
+    @property
+    def gated(self) -> bool:
+        """Whether experts have a gate matrix."""
+        return self.kept[0].gate is not None
+
+    def reads(self) -> tuple[str, ...]:
+        return (self.x, self.route)
+
+    def writes(self) -> tuple[str, ...]:
+        return (self.out,)
+
+    def scratch(self) -> tuple[Buffer, ...]:
+        buffers = [Buffer("expert_hidden", BufferKind.FLOAT, self.hidden, fixed_rows=1)]
+        if self.gated:
+            buffers.append(Buffer("expert_gate", BufferKind.FLOAT, self.hidden, fixed_rows=1))
+        buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, fixed_rows=1))
+        if self.hidden_kind is not BufferKind.FLOAT:
+            buffers.append(Buffer("expert_hidden_q", self.hidden_kind, self.hidden, fixed_rows=1))
+        return tuple(buffers)
+
+    def experts(self) -> tuple[dict[str, str], ...]:
+        return tuple(expert.slots() for expert in self.kept)
+
+    def products(self) -> tuple[Product, ...]:
+        hidden = "expert_hidden" if self.hidden_kind is BufferKind.FLOAT else "expert_hidden_q"
+        return tuple(
+            Product(name, hidden, self.hidden_kind) if slot == "down" else Product(name, self.x, self.input_kind)
+            for slots in self.experts()
+            for slot, name in slots.items()
+        )
+
+    def signature(self) -> tuple[object, ...]:
+        shape = (len(self.kept), self.top_k, self.width, self.hidden, self.gated, self.bias)
+        kinds = (self.input_kind, self.hidden_kind, self.hidden_qmax)
+        return ("experts", self.x, self.route, self.out, *shape, self.activation, *kinds)
+
+    def reference(self, run: Run) -> None:
+        route = run.routes[self.route]
+        rows = route.index.shape[0]
+        out = np.zeros((rows, self.width), np.float32)
+        started = np.zeros(rows, bool)
+        for index, expert in enumerate(self.kept):
+            chosen, slot = np.nonzero(route.index == index)
+            if chosen.size == 0:
+                continue
+            term = route.weight[chosen, slot][:, None] * self._expert(run, expert, chosen)
+            out[chosen] = np.where(started[chosen, None], out[chosen] + term, term)
+            started[chosen] = True
+        run.floats[self.out] = out
+
+    def _expert(self, run: Run, expert: ExpertWeights, rows: np.ndarray) -> Float:
+        x: Float | Quantised
+        if self.input_kind is BufferKind.FLOAT:
+            x = run.floats[self.x][rows]
+        else:
+            whole = run.quantised[self.x]
+            x = Quantised(whole.integers[rows], whole.scale[rows])
+        act = ACTIVATIONS[self.activation]
+        hidden = product(run.matrix(expert.up), x)
+        hidden = act(hidden) if expert.gate is None else act(product(run.matrix(expert.gate), x)) * hidden
+        if self.hidden_kind is BufferKind.FLOAT:
+            return product(run.matrix(expert.down), hidden)
+        return product(run.matrix(expert.down), Quantised(*quantise(hidden, self.hidden_qmax)))
+
+    def emit(self, c: CScope) -> None:
+        c.kernel("experts")
+        c.kernel("float32")
+        each, route = c.each, c.route(self.route)
+        lines = []
+        first, last = ("0", str(self.top_k)) if c.rows == 1 else (f"row * {self.top_k}", f"(row + 1) * {self.top_k}")
+        lines.append(f"for (uint32_t slot = {first}; slot < {last}; slot++) {{")
+        lines.append(f"    const uint8_t *const expert = w + l->experts[{route.index}[slot]];")
+        lines += [f"    {line}" for line in self._expert_lines(c)]
+        combine = c.instance(
+            f"combine_{self.width}",
+            f"out[{self.width}] = weight * x[{self.width}] for the first expert, added for the others",
+            "float *restrict out, const float *restrict x, float weight, bool first",
+            [f"colibri_combine(out, x, weight, first, {self.width});"],
+        )
+        out, down = each.at(c.floats(self.out), self.width), c.floats("expert_down")
+        lines.append(f"    {combine}({out}, {down}, {route.weight}[slot], slot == {first});")
+        lines.append("}")
+        for line in each.loop(lines):
+            c.line(line)
+
+    def _expert_lines(self, c: CScope) -> list[str]:
+        """One expert's MLP for one row: from x to expert_down."""
+        layouts, each, hidden = c.expert(), c.each, c.floats("expert_hidden")
+        if self.input_kind is BufferKind.FLOAT:
+            x = each.at(c.floats(self.x), self.width)
+        else:
+            q = c.quantised(self.x)
+            x = f"{each.at(q.integers, q.stride)}, {each.at(q.scale, 1)}"
+        lines = []
+        for part in ("gate", "up") if self.gated else ("up",):
+            target = c.floats("expert_gate") if part == "gate" else hidden
+            linear = c.linear(layouts[part].layout, self.input_kind, 1)
+            lines.append(f"{linear}({target}, {_at('expert', layouts[part].offset)}, {x});")
+        if self.gated:
+            glue = c.instance(
+                f"{self.activation}_times_{self.hidden}",
+                f"up[{self.hidden}] *= {self.activation}(gate[{self.hidden}])",
+                "float *restrict up, const float *restrict gate",
+                [
+                    f"for (uint32_t i = 0; i < {self.hidden}; i++) {{",
+                    f"    up[i] = colibri_{self.activation}(gate[i]) * up[i];",
+                    "}",
+                ],
+            )
+            lines.append(f"{glue}({hidden}, {c.floats('expert_gate')});")
+        elif self.activation != "identity":
+            lines.append(f"{c.activate(self.activation, self.hidden)}({hidden});")
+        inner = hidden
+        if self.hidden_kind is not BufferKind.FLOAT:
+            q = c.quantised("expert_hidden_q")
+            quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, 1)
+            lines.append(f"{quantiser}({q.integers}, {q.scale}, {hidden});")
+            inner = f"{q.integers}, {q.scale}"
+        linear = c.linear(layouts["down"].layout, self.hidden_kind, 1)
+        lines.append(f"{linear}({c.floats('expert_down')}, {_at('expert', layouts['down'].offset)}, {inner});")
+        return lines
+
+
+def _at(pointer: str, offset: int) -> str:
+    return f"{pointer} + {offset}" if offset else pointer

@@ -1,0 +1,64 @@
+"""Root mean square layer normalisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from colibri.graph.float32 import lane_sum
+from colibri.graph.graph import Op
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+    from colibri.graph.interpret import Run
+
+
+@dataclass(frozen=True)
+class RmsNorm(Op):
+    """``out = (x * (1 / sqrt(mean(x^2) + eps))) * weight``, row by row; the sum runs in 8 lanes.
+
+    Source: arXiv 1910.07467.
+    """
+
+    slot: str
+    x: str
+    out: str
+    weight: str
+    width: int
+    eps: float
+
+    def reads(self) -> tuple[str, ...]:
+        return (self.x,)
+
+    def writes(self) -> tuple[str, ...]:
+        return (self.out,)
+
+    def weights(self) -> dict[str, str]:
+        return {self.slot: self.weight}
+
+    def signature(self) -> tuple[object, ...]:
+        return ("rms_norm", self.slot, self.x, self.out, self.width, self.eps)
+
+    def reference(self, run: Run) -> None:
+        x = run.floats[self.x]
+        mean = lane_sum(x * x) / np.float32(self.width)
+        factor = np.float32(1.0) / np.sqrt(mean + np.float32(self.eps))
+        run.floats[self.out] = (x * factor[:, None]) * run.vector(self.weight)
+
+    def emit(self, c: CScope) -> None:
+        c.kernel("rms_norm")
+        each = c.each
+        name = c.instance(
+            f"rms_norm_{c.rows}x{self.width}",
+            f"y[{c.rows}][{self.width}] = x / rms(x) * w[{self.width}]",
+            "float *restrict y, const float *restrict x, const uint8_t *restrict w",
+            each.loop(
+                [
+                    f"colibri_rms_norm({each.at('y', self.width)}, {each.at('x', self.width)}, {c.as_floats('w', 0)}, "
+                    f"{self.width}, {c.float_literal(self.eps)});"
+                ]
+            ),
+        )
+        c.line(f"{name}({c.floats(self.out)}, {c.floats(self.x)}, {c.weight(self.slot)});")

@@ -1,0 +1,92 @@
+"""Choose experts: fp32 scores, softmax, top-k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from colibri.graph.float32 import Float, Int, softmax_terms
+from colibri.graph.graph import Buffer, BufferKind, Op, Product
+from colibri.graph.interpret import Route, product
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+    from colibri.graph.interpret import Run
+
+
+def top_k(scores: Float, k: int) -> Int:
+    """Indices of the k largest of ``scores[rows, n]``, ascending by index; ties go to the lower index."""
+    order = np.argsort(-np.where(np.isnan(scores), np.float32(-np.inf), scores), axis=-1, kind="stable")
+    return np.sort(order[:, :k], axis=-1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Router(Op):
+    """``route = top_k(softmax(x W^T + bias))``; the matrix is fp32 whatever the scheme.
+
+    The k largest scores are chosen (ties: lower index; NaN counts as the smallest). An expert's weight is its softmax
+    probability over all experts kept; with ``renormalise`` it is divided by the sum of the chosen, added in
+    ascending index. Source: transformers' `MixtralTopKRouter`.
+    """
+
+    x: str
+    route: str
+    weight: str
+    num_experts: int
+    k: int
+    top_k: int
+    renormalise: bool
+    bias: bool
+
+    def reads(self) -> tuple[str, ...]:
+        return (self.x,)
+
+    def writes(self) -> tuple[str, ...]:
+        return (self.route,)
+
+    def scratch(self) -> tuple[Buffer, ...]:
+        return (Buffer("router_scores", BufferKind.FLOAT, self.num_experts),)
+
+    def weights(self) -> dict[str, str]:
+        return {"router": self.weight}
+
+    def products(self) -> tuple[Product, ...]:
+        return (Product(self.weight, self.x, BufferKind.FLOAT),)
+
+    def signature(self) -> tuple[object, ...]:
+        return ("router", self.x, self.route, self.num_experts, self.k, self.top_k, self.renormalise, self.bias)
+
+    def reference(self, run: Run) -> None:
+        scores = product(run.matrix(self.weight), run.floats[self.x])
+        chosen = top_k(scores, self.top_k)
+        terms, inverse = softmax_terms(scores)
+        weights = np.take_along_axis(terms * inverse, chosen, axis=-1)
+        if self.renormalise:
+            total = weights[:, 0]
+            for i in range(1, self.top_k):
+                total = total + weights[:, i]
+            weights = weights / total[:, None]
+        run.floats["router_scores"] = scores
+        run.routes[self.route] = Route(chosen, weights)
+
+    def emit(self, c: CScope) -> None:
+        c.kernel("router")
+        linear = c.linear(c.matrix("router"), BufferKind.FLOAT, c.rows)
+        each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
+        c.line(f"{linear}({scores}, {c.weight('router')}, {c.floats(self.x)});")
+        how = "renormalised" if self.renormalise else "as they are"
+        name = c.instance(
+            f"top{self.top_k}_of_{c.rows}x{self.num_experts}",
+            f"index and weight[{c.rows}][{self.top_k}] of the largest of scores[{c.rows}][{self.num_experts}], {how}",
+            "uint32_t *restrict index, float *restrict weight, float *restrict scores",
+            each.loop(
+                [
+                    f"colibri_router({each.at('index', self.top_k)}, {each.at('weight', self.top_k)}, "
+                    f"{each.at('scores', self.num_experts)}, {self.num_experts}, {self.top_k}, "
+                    f"{'true' if self.renormalise else 'false'});"
+                ]
+            ),
+        )
+        c.line(f"{name}({route.index}, {route.weight}, {scores});")

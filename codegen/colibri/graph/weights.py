@@ -1,0 +1,77 @@
+"""Weights as the numpy reference reads them: unpacked, so that no packing error is shared with the C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.graph.float32 import Float
+
+GROUP = 32
+W8_MAX = 127
+W4_MIN, W4_MAX = -8, 7
+GROUP_SCALE_MAX = 255
+
+
+class WeightFormat(StrEnum):
+    """How a matrix is stored: fp32, 8 bits with a scale a row, 4 bits with a scale a row and a byte a group of 32."""
+
+    F32 = "f32"
+    W8 = "w8"
+    W4 = "w4"
+
+
+@dataclass(frozen=True)
+class Vector:
+    """fp32 values that stay fp32: norm weights, biases, tables. ``values``: any shape, C order."""
+
+    values: Float
+
+    @property
+    def parameters(self) -> int:
+        """Number of values."""
+        return int(self.values.size)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A weight matrix ``[n, k]`` in one of the formats.
+
+    Attributes:
+        format: which of the other fields are set.
+        shape: ``(n, k)``.
+        dense: fp32 ``[n, k]`` (F32 only).
+        integers: int8 ``[n, k]``; W8 in -127..127, W4 in -8..7.
+        row_scale: fp32 ``[n]``.
+        group_scale: uint8 ``[n, ceil(k / 32)]`` (W4 only).
+        bias: fp32 ``[n]`` or None.
+    """
+
+    format: WeightFormat
+    shape: tuple[int, int]
+    dense: Float | None = None
+    integers: NDArray[np.int8] | None = None
+    row_scale: Float | None = None
+    group_scale: NDArray[np.uint8] | None = None
+    bias: Float | None = None
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights, the bias included."""
+        return self.shape[0] * self.shape[1] + (0 if self.bias is None else self.shape[0])
+
+    @cached_property
+    def combined(self) -> NDArray[np.float64]:
+        """Integers times group scale, ``[n, k]`` in float64: its products with int16 are exact there."""
+        assert self.integers is not None
+        wide = self.integers.astype(np.float64)
+        if self.group_scale is not None:
+            wide *= np.repeat(self.group_scale.astype(np.float64), GROUP, axis=1)[:, : self.shape[1]]
+        return wide
+
+
+Weight = Vector | Matrix

@@ -1,0 +1,132 @@
+"""`package.json`: what a generated folder says of itself. Every later stage reads this and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from colibri.boards.profile import Board
+from colibri.errors import BadInput
+
+SCHEMA = 1
+FILE_NAME = "package.json"
+
+
+class Section(msgspec.Struct, frozen=True):
+    """One run of bytes in `model.bin`.
+
+    Attributes:
+        name: e.g. ``layers.2.experts.5.up`` or ``header``.
+        part: the row of the report it belongs to, e.g. ``layer 2 / expert 5``.
+        offset: bytes from the start of the file.
+        bytes: its length, without the padding up to the next section.
+    """
+
+    name: str
+    part: str
+    offset: int
+    bytes: int
+
+
+class Span(msgspec.Struct, frozen=True):
+    """One buffer in the caller's memory block.
+
+    Attributes:
+        name: of the state or buffer.
+        kind: ``context``, ``state`` or ``arena``.
+        offset: bytes from the start of the block; arena buffers that do not live together overlap.
+        bytes: its length.
+        first: index of the first op that uses it (-1 for context and states).
+        last: index of the last op that uses it (-1 for context and states).
+    """
+
+    name: str
+    kind: str
+    offset: int
+    bytes: int
+    first: int = -1
+    last: int = -1
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The caller's memory block: context, states, then the arena. All sizes in bytes."""
+
+    context: int
+    states: int
+    arena: int
+    total: int
+    spans: tuple[Span, ...]
+
+
+class ModelFacts(msgspec.Struct, frozen=True):
+    """What the model is.
+
+    Attributes:
+        kind: ``tokens`` (prefill and step) or ``samples`` (forward).
+        family: importer that read it.
+        parameters: number of weights kept.
+        inputs: floats per sample (0 for tokens).
+        outputs: floats per sample, or the vocabulary size.
+        experts: experts kept, per layer.
+        top_k: experts that run, per layer.
+        routing: one sentence per layer kind: order of softmax and top-k, renormalisation.
+        labels: names of inputs and outputs, when the checkpoint has them.
+    """
+
+    kind: str
+    family: str
+    parameters: int
+    inputs: int
+    outputs: int
+    experts: tuple[int, ...]
+    top_k: int
+    routing: str
+    labels: dict[str, tuple[str, ...]] = {}
+
+
+class Package(msgspec.Struct, frozen=True):
+    """The whole of `package.json`; sizes in bytes, file names relative to the folder."""
+
+    schema: int
+    generator: str
+    name: str
+    prefix: str
+    board: Board
+    scheme: str
+    kv: str
+    batch: int
+    prefill: int
+    context: int
+    model: ModelFacts
+    abi_hash: str
+    recipe_hash: str
+    model_bin_bytes: int
+    sections: tuple[Section, ...]
+    memory: Memory
+    code_estimate: int
+
+    def save(self, folder: Path) -> None:
+        """Write ``package.json`` (sorted keys, so that equal packages are equal files)."""
+        raw = msgspec.json.encode(self, order="sorted")
+        (folder / FILE_NAME).write_bytes(msgspec.json.format(raw, indent=1) + b"\n")
+
+
+def load_package(folder: Path) -> Package:
+    """Read ``package.json``.
+
+    Raises:
+        BadInput: no such file, not this schema, or not of this shape.
+    """
+    path = folder / FILE_NAME
+    try:
+        package = msgspec.json.decode(path.read_bytes(), type=Package)
+    except (FileNotFoundError, NotADirectoryError):
+        raise BadInput(
+            "not a Colibri package", where=str(folder), hint="make one with `colibri build CHECKPOINT --board NAME`"
+        ) from None
+    except msgspec.DecodeError as error:
+        raise BadInput(f"package.json is damaged: {error}", where=str(path), hint="generate the package again") from None
+    if package.schema != SCHEMA:
+        raise BadInput(f"package schema {package.schema}, this Colibri reads {SCHEMA}", where=str(path), hint="generate again")
+    return package

@@ -1,0 +1,149 @@
+"""Lay weights out for the board's kernels: bytes, and where each part of a matrix stands in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from colibri.graph.graph import BufferKind, Graph
+from colibri.graph.ops import Embedding
+from colibri.graph.weights import GROUP, Matrix, Vector, WeightFormat
+from colibri.passes.kernels import KernelSet, Tile
+
+ALIGN = 16
+
+
+def aligned(size: int, to: int = ALIGN) -> int:
+    """``size`` rounded up to a multiple of ``to``."""
+    return -(-size // to) * to
+
+
+@dataclass(frozen=True)
+class MatrixLayout:
+    """Where the parts of a packed matrix ``[n, k]`` stand, in bytes from its start; -1 when it has no such part.
+
+    Attributes:
+        row_scale: fp32 ``[n padded]``.
+        bias: fp32 ``[n padded]``.
+        group_scale: uint8 ``[n / tile_rows][k / 32][tile_rows]``.
+        data: the tiles.
+    """
+
+    format: WeightFormat
+    n: int
+    k: int
+    tile_rows: int
+    tile_cols: int
+    row_scale: int
+    bias: int
+    group_scale: int
+    data: int
+    bytes: int
+
+    @property
+    def padded_n(self) -> int:
+        """Rows with padding."""
+        return aligned(self.n, self.tile_rows)
+
+    @property
+    def padded_k(self) -> int:
+        """Columns with padding."""
+        return aligned(self.k, self.tile_cols)
+
+    def describe(self) -> str:
+        """Canonical text, part of the ABI hash."""
+        return (
+            f"{self.format}[{self.n},{self.k}] tile {self.tile_rows}x{self.tile_cols} "
+            f"at {self.row_scale},{self.bias},{self.group_scale},{self.data} of {self.bytes}"
+        )
+
+
+def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile) -> MatrixLayout:
+    """Layout of a matrix; scales come first, then the bias, then the tiles, each aligned to 16 bytes."""
+    padded_n, padded_k = aligned(n, tile.rows), aligned(k, tile.cols)
+    place = 0
+
+    def part(size: int) -> int:
+        nonlocal place
+        start, place = place, aligned(place + size)
+        return start
+
+    row_scale = -1 if form is WeightFormat.F32 else part(4 * padded_n)
+    bias = part(4 * padded_n) if has_bias else -1
+    group_scale = part(padded_n * padded_k // GROUP) if form is WeightFormat.W4 else -1
+    width = {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1}[form]  # in half bytes
+    data = part(padded_n * padded_k * width // 2)
+    return MatrixLayout(form, n, k, tile.rows, tile.cols, row_scale, bias, group_scale, data, place)
+
+
+def pack_matrix(matrix: Matrix, layout: MatrixLayout) -> bytes:
+    """The matrix as the kernel reads it."""
+    out = np.zeros(layout.bytes, np.uint8)
+
+    def put(start: int, values: np.ndarray) -> None:
+        raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+        out[start : start + raw.size] = raw
+
+    rows, cols = layout.tile_rows, layout.tile_cols
+    source = matrix.dense if layout.format is WeightFormat.F32 else matrix.integers
+    assert source is not None
+    padded = np.zeros((layout.padded_n, layout.padded_k), source.dtype)
+    padded[: layout.n, : layout.k] = source
+    tiles = padded.reshape(layout.padded_n // rows, rows, layout.padded_k // cols, cols).transpose(0, 2, 1, 3)
+    if layout.format is WeightFormat.W4:
+        nibbles = (tiles.reshape(-1, 2, GROUP // 2) + 8).astype(np.uint8)
+        put(layout.data, nibbles[:, 0] | (nibbles[:, 1] << 4))
+        assert matrix.group_scale is not None
+        groups = np.zeros((layout.padded_n, layout.padded_k // GROUP), np.uint8)
+        groups[: layout.n, : matrix.group_scale.shape[1]] = matrix.group_scale
+        put(layout.group_scale, groups.reshape(-1, rows, groups.shape[1]).transpose(0, 2, 1))
+    else:
+        put(layout.data, tiles)
+    if matrix.row_scale is not None:
+        put(layout.row_scale, matrix.row_scale)
+    if matrix.bias is not None:
+        put(layout.bias, matrix.bias)
+    return out.tobytes()
+
+
+def pack_vector(vector: Vector) -> bytes:
+    """fp32, padded to 16 bytes."""
+    raw = np.ascontiguousarray(vector.values, "<f4").tobytes()
+    return raw + bytes(aligned(len(raw)) - len(raw))
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """Layout of each matrix, and the row stride in elements of each quantised buffer."""
+
+    matrices: dict[str, MatrixLayout]
+    strides: dict[str, int]
+
+
+def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
+    """Choose the packing of each matrix by the kernel that reads it (an embedding that is also the head: the head's)."""
+    matrices: dict[str, MatrixLayout] = {}
+    strides: dict[str, int] = {}
+
+    def lay(name: str, tile: Tile) -> None:
+        matrix = _matrix(graph, name)
+        matrices[name] = matrix_layout(matrix.format, *matrix.shape, matrix.bias is not None, tile)
+
+    for product in (product for op in graph.ops for product in op.products()):
+        matrix = _matrix(graph, product.weight)
+        tile = kernels.tile(matrix.format, product.kind)
+        lay(product.weight, tile)
+        if product.kind is not BufferKind.FLOAT:
+            strides[product.buffer] = max(strides.get(product.buffer, 0), aligned(matrix.shape[1], tile.cols))
+    for op in graph.ops:
+        if isinstance(op, Embedding) and op.table not in matrices:
+            columns = GROUP if _matrix(graph, op.table).format is WeightFormat.W4 else 1
+            lay(op.table, Tile(1, columns))
+    return Layouts(matrices, strides)
+
+
+def _matrix(graph: Graph, name: str) -> Matrix:
+    matrix = graph.weights[name]
+    assert isinstance(matrix, Matrix)
+    return matrix

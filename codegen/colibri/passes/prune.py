@@ -1,0 +1,79 @@
+"""Drop experts: their weights, and their rows of the router."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from colibri.errors import BadInput
+from colibri.graph.graph import Graph
+from colibri.graph.ops import Experts, Router
+from colibri.graph.weights import Matrix
+
+
+def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
+    """Remove experts from the graph, in place.
+
+    Args:
+        graph: with fp32 weights, not yet quantised.
+        drops: layer to the expert ids that go; an id is the expert's number in the checkpoint.
+
+    Raises:
+        BadInput: no such layer or expert, or fewer experts would stay than the router chooses.
+    """
+    layers = {op.layer: op for op in graph.ops if isinstance(op, Experts)}
+    for layer, ids in sorted(drops.items()):
+        if layer not in layers:
+            known = ", ".join(str(known) for known in layers)
+            raise BadInput(f"no experts in layer {layer}", where="dropped experts", hint=f"layers with experts: {known}")
+        have = {expert.id for expert in layers[layer].kept}
+        if unknown := sorted(ids - have):
+            raise BadInput(
+                f"layer {layer} has no expert {unknown[0]}", where="dropped experts", hint=f"it has {sorted(have)}"
+            )
+        if len(have - ids) < layers[layer].top_k:
+            raise BadInput(
+                f"layer {layer} would keep {len(have - ids)} experts, but its router chooses {layers[layer].top_k}",
+                where="dropped experts",
+                hint="keep more",
+            )
+    graph.pruned = {layer: set(ids) for layer, ids in drops.items()}
+    for position, op in enumerate(graph.ops):
+        ids = drops.get(op.layer, set()) if op.layer is not None else set()
+        if not ids:
+            continue
+        if isinstance(op, Router):
+            kept = np.array([i for i, e in enumerate(layers[op.layer].kept) if e.id not in ids])
+            old = graph.weights[op.weight]
+            assert isinstance(old, Matrix) and old.dense is not None
+            bias = None if old.bias is None else old.bias[kept]
+            graph.weights[op.weight] = replace(old, shape=(kept.size, op.k), dense=old.dense[kept], bias=bias)
+            graph.ops[position] = replace(op, num_experts=kept.size)
+        elif isinstance(op, Experts):
+            for expert in op.kept:
+                if expert.id in ids:
+                    for name in expert.slots().values():
+                        del graph.weights[name]
+                    graph.dropped.append(f"layer {op.layer} expert {expert.id}: asked to drop it")
+            graph.ops[position] = replace(op, kept=tuple(e for e in op.kept if e.id not in ids))
+
+
+def keep_only(graph: Graph, keep: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """The drops that leave ``keep`` (layers not named keep everything).
+
+    Raises:
+        BadInput: a layer or expert to keep does not exist.
+    """
+    drops: dict[int, set[int]] = {}
+    layers = {op.layer: {e.id for e in op.kept} for op in graph.ops if isinstance(op, Experts)}
+    for layer, ids in keep.items():
+        if layer not in layers:
+            raise BadInput(f"no experts in layer {layer}", where="kept experts", hint=f"layers: {sorted(map(str, layers))}")
+        if unknown := sorted(ids - layers[layer]):
+            raise BadInput(
+                f"layer {layer} has no expert {unknown[0]}", where="kept experts", hint=f"it has {sorted(layers[layer])}"
+            )
+        drops[layer] = layers[layer] - ids
+    return drops

@@ -1,0 +1,169 @@
+"""Choose number formats: weights to 8 or 4 bits, activations to 8 or 16, and the ops that convert between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.errors import BadInput
+from colibri.graph.graph import BufferKind, Graph, Op
+from colibri.graph.ops import Embedding, Experts, Linear, Quantise
+from colibri.graph.weights import GROUP, GROUP_SCALE_MAX, W4_MAX, W4_MIN, W8_MAX, Matrix, WeightFormat
+
+INT32_MAX = 2**31 - 1
+
+
+class Scheme(StrEnum):
+    """Weight bits and activation bits; the router, norms and biases stay fp32 in all of them."""
+
+    F32 = "f32"
+    W8A8 = "w8a8"
+    W8A16 = "w8a16"
+    W4A8 = "w4a8"
+    W4A16 = "w4a16"
+
+
+@dataclass(frozen=True)
+class _Formats:
+    weights: WeightFormat
+    activations: BufferKind
+
+
+_FORMATS = {
+    Scheme.F32: _Formats(WeightFormat.F32, BufferKind.FLOAT),
+    Scheme.W8A8: _Formats(WeightFormat.W8, BufferKind.Q8),
+    Scheme.W8A16: _Formats(WeightFormat.W8, BufferKind.Q16),
+    Scheme.W4A8: _Formats(WeightFormat.W4, BufferKind.Q8),
+    Scheme.W4A16: _Formats(WeightFormat.W4, BufferKind.Q16),
+}
+
+
+# Short rows leave room to search: with few columns some scale rounds them all well. Long rows average that out.
+_SEARCH_BUDGET = 1 << 18
+_SEARCH_MOST = 2000
+
+
+def quantise_w8(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Round to nearest as ``integers * row_scale``: int8 in -127..127 ``[n, k]`` and fp32 ``[n]``.
+
+    The scale is max|row| / t for the t in 64..127.5 that leaves the least error, sum(e^2) + sum(e)^2 / 4: the second
+    term is what inputs behind a ReLU, never negative, make of a one-sided error. 2^18 / k^2 values of t are tried, at
+    most 2000, at least 127.
+    """
+    n, k = dense.shape
+    count = min(_SEARCH_MOST, _SEARCH_BUDGET // (k * k))
+    tops = np.concatenate([[127.0], np.linspace(127.49, 64.0, count)]) if count > 1 else np.array([127.0])
+    largest = np.abs(dense).max(axis=1)
+    scales = (np.where(largest > 0, largest, np.float32(1)) / tops.astype(np.float32)[:, None]).astype(np.float32)
+    wide, exact = scales.astype(np.float64), dense.astype(np.float64)
+    squares, bias = np.zeros(scales.shape), np.zeros(scales.shape)
+    for column in range(k):  # a loop, so that the order of the sums is the same everywhere
+        error = np.clip(np.rint(exact[:, column] / wide), -W8_MAX, W8_MAX) * wide - exact[:, column]
+        squares += error * error
+        bias += error
+    best = np.argmin(squares + bias * bias / 4, axis=0)
+    scale = scales[best, np.arange(n)]
+    integers = np.clip(np.rint(exact / scale.astype(np.float64)[:, None]), -W8_MAX, W8_MAX)
+    return integers.astype(np.int8), np.where(largest > 0, scale, np.float32(0)).astype(np.float32)
+
+
+def quantise_w4(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.uint8], NDArray[np.float32]]:
+    """Round to nearest as ``integers * group_scale * row_scale``, in groups of 32 columns.
+
+    A group's wish is the smallest scale at which no weight errs by more than half a step when all of -8..7 are used:
+    max(largest / 7.5, -smallest / 8.5). The row's scale makes the largest wish 255 steps.
+
+    Returns:
+        int8 in -8..7 ``[n, k]``, uint8 ``[n, ceil(k / 32)]``, fp32 ``[n]``.
+    """
+    n, k = dense.shape
+    groups = -(-k // GROUP)
+    padded = np.zeros((n, groups * GROUP), np.float64)
+    padded[:, :k] = dense
+    blocks = padded.reshape(n, groups, GROUP)
+    wish = np.maximum(blocks.max(axis=2) / (W4_MAX + 0.5), blocks.min(axis=2) / (W4_MIN - 0.5))
+    row_scale = (wish.max(axis=1) / GROUP_SCALE_MAX).astype(np.float32)
+    safe = np.where(row_scale > 0, row_scale, np.float32(1)).astype(np.float64)
+    steps = np.clip(np.rint(wish / safe[:, None]), 0, GROUP_SCALE_MAX)
+    scale = np.where(steps > 0, steps, 1.0) * safe[:, None]
+    integers = np.clip(np.rint(blocks / scale[:, :, None]), W4_MIN, W4_MAX)
+    integers = np.where(steps[:, :, None] > 0, integers, 0.0)
+    return integers.reshape(n, -1)[:, :k].astype(np.int8), steps.astype(np.uint8), row_scale
+
+
+def quantise_matrix(matrix: Matrix, form: WeightFormat) -> Matrix:
+    """The matrix in another format, rounded to nearest; the bias stays fp32."""
+    assert matrix.dense is not None
+    if form is WeightFormat.W8:
+        integers, row_scale = quantise_w8(matrix.dense)
+        return replace(matrix, format=form, dense=None, integers=integers, row_scale=row_scale)
+    if form is WeightFormat.W4:
+        integers, group_scale, row_scale = quantise_w4(matrix.dense)
+        return replace(
+            matrix, format=form, dense=None, integers=integers, group_scale=group_scale, row_scale=row_scale
+        )
+    return matrix
+
+
+def activation_limit(form: WeightFormat, kind: BufferKind, k: int, where: str) -> int:
+    """Largest activation magnitude for which no sum over ``k`` products can pass int32.
+
+    The bound holds for any weights of the format, not only these, so that `model.bin` can be replaced in the field.
+
+    Raises:
+        BadInput: even 8-bit activations could overflow (k above 133,152 for w8, 8,288 for w4).
+    """
+    largest = {WeightFormat.W8: W8_MAX, WeightFormat.W4: -W4_MIN * GROUP_SCALE_MAX}[form]
+    limit = INT32_MAX // (largest * k)
+    wanted = 127 if kind is BufferKind.Q8 else 32767
+    if limit < 127:
+        raise BadInput(
+            f"{form} sums over {k} columns could pass 32 bits", where=where, hint="use f32, or w8 instead of w4"
+        )
+    return min(wanted, limit)
+
+
+def quantise_graph(graph: Graph, scheme: Scheme) -> None:
+    """Convert weights and insert `Quantise` ops, in place. Each buffer is quantised once, for all who read it."""
+    formats = _FORMATS[scheme]
+    if formats.weights is WeightFormat.F32:
+        return
+    for name in {name for op in graph.ops for name in _matrices(op)}:
+        matrix = graph.weights[name]
+        assert isinstance(matrix, Matrix)
+        graph.weights[name] = quantise_matrix(matrix, formats.weights)
+    ops: list[Op] = []
+    ready: dict[str, int] = {}  # source buffer -> where in `ops` it was quantised, while it stays unwritten
+    for op in graph.ops:
+        if isinstance(op, Experts) or (isinstance(op, Linear) and not op.keep_float):
+            if op.x not in ready:
+                source = graph.buffers[op.x]
+                out = graph.buffer(f"{op.x}_q", formats.activations, source.width, source.fixed_rows)
+                ready[op.x] = len(ops)
+                ops.append(Quantise(op.layer, op.part, op.x, out, source.width, formats.activations, 32767))
+            step = ops[ready[op.x]]
+            assert isinstance(step, Quantise)
+            k = op.k if isinstance(op, Linear) else op.width
+            limit = activation_limit(formats.weights, formats.activations, k, op.part)
+            ops[ready[op.x]] = replace(step, qmax=min(step.qmax, limit))
+            if isinstance(op, Linear):
+                op = replace(op, x=step.out, input_kind=formats.activations)
+            else:
+                inner = activation_limit(formats.weights, formats.activations, op.hidden, op.part)
+                op = replace(
+                    op, x=step.out, input_kind=formats.activations, hidden_kind=formats.activations, hidden_qmax=inner
+                )
+        for written in op.writes():
+            ready.pop(written, None)
+        ops.append(op)
+    graph.ops = ops
+
+
+def _matrices(op: Op) -> list[str]:
+    """Matrices of the op that the scheme converts (not the router's, nor those kept in fp32)."""
+    if isinstance(op, Embedding) or (isinstance(op, Linear) and not op.keep_float):
+        return list(op.weights().values())
+    return [name for slots in op.experts() for name in slots.values()]

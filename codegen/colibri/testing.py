@@ -1,0 +1,206 @@
+"""`colibri test`: the golden inputs on each emulated board, every output float compared by its bits."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from colibri.boards.profile import BoardKind, Emulator, EmulatorKind
+from colibri.emulate.plugin import MemoryUse, Plugin, memory_check
+from colibri.emulate.protocol import Response, encode_requests, parse_responses
+from colibri.emulate.runner import run
+from colibri.emulate.symbols import Symbols
+from colibri.errors import BadInput, DoesNotFit, EmulatorFailed, UsageError
+from colibri.package import Package, load_package
+from colibri.toolchain.build import build
+from colibri.toolchain.buildfiles import image_name
+from colibri.vectors import Answer, Case, load_vectors
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first difference of a case."""
+
+    case: str
+    what: str
+
+
+@dataclass(frozen=True)
+class EmulatorResult:
+    """What a run in one emulator showed.
+
+    Attributes:
+        digest: SHA-256 over the bits of all outputs, in order; equal on every board.
+        outputs: number of output floats compared.
+        mismatches: first difference of each case that differs.
+        memory: what the memory check saw, in words; None when it was not asked for or there is no plugin (native).
+    """
+
+    emulator: str
+    proves: str
+    cases: int
+    outputs: int
+    digest: str
+    mismatches: tuple[Mismatch, ...]
+    memory: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bit was equal."""
+        return not self.mismatches
+
+
+def chosen_emulators(package: Package, names: tuple[str, ...]) -> list[Emulator]:
+    """The board's emulators of these names, all when none is named.
+
+    Raises:
+        UsageError: the board has no emulator of a name.
+    """
+    known = {emulator.name: emulator for emulator in package.board.emulators}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"board {package.board.id} has no emulator {name!r}", where="--emulator", hint=f"it has {', '.join(known)}"
+            )
+    return [known[name] for name in names] if names else list(known.values())
+
+
+def read_cases(folder: Path) -> list[Case]:
+    """The package's golden vectors.
+
+    Raises:
+        BadInput: they are missing or damaged.
+    """
+    path = folder / "test" / "vectors.msgpack"
+    try:
+        return load_vectors(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        raise BadInput("no test vectors", where=str(path), hint="generate the package again") from None
+
+
+def test_package(
+    folder: Path,
+    *,
+    emulators: tuple[str, ...] = (),
+    timeout: float = 120.0,
+    check_memory: bool = False,
+    on_result: Callable[[EmulatorResult], None] = lambda _: None,
+) -> list[EmulatorResult]:
+    """Build the test images and run them.
+
+    Raises:
+        BadInput: not a package.
+        BuildFailed: the images do not build; `DoesNotFit` when the test program does not fit beside the model.
+        EmulatorFailed: a hang, a fault or a damaged answer.
+    """
+    package = load_package(folder)
+    cases = read_cases(folder)
+    chosen = chosen_emulators(package, emulators)
+    targets = sorted({image_name(package.board, emulator, "test") for emulator in chosen})
+    if not build(folder, targets):
+        raise DoesNotFit("the test image does not fit", where=package.board.id, hint="see `colibri report`")
+    results = []
+    for emulator in chosen:
+        image = folder / image_name(package.board, emulator, "test")
+        observe = check_memory and emulator.kind is not EmulatorKind.NATIVE
+        outcome = run(
+            image,
+            package.board,
+            emulator,
+            request=encode_requests([case.request for case in cases]),
+            timeout=timeout,
+            plugin=_memory_plugin(folder, package, image) if observe else None,
+        )
+        result = compare(package, emulator, cases, parse_responses(outcome.output), outcome.exit_code)
+        if outcome.observation is not None and outcome.observation.memory is not None:
+            result = _with_memory(result, outcome.observation.memory, Symbols.of(image))
+        on_result(result)
+        results.append(result)
+    return results
+
+
+def _memory_plugin(folder: Path, package: Package, image: Path) -> Plugin:
+    """All code on bare metal; of a Linux program, whose C library has its own ways, only the model's."""
+    bare = package.board.kind is BoardKind.BARE
+    return memory_check(image, () if bare else model_functions(folder, image))
+
+
+def model_functions(folder: Path, image: Path) -> tuple[str, ...]:
+    """Functions of the model's archive that are linked into an image."""
+    made = {
+        name for path in (folder / "build" / "library").rglob("*.o") for _, _, name in Symbols.of(path).functions
+    }
+    return tuple(sorted(made & {name for _, _, name in Symbols.of(image).functions}))
+
+
+def _with_memory(result: EmulatorResult, memory: MemoryUse, symbols: Symbols) -> EmulatorResult:
+    found = [
+        Mismatch(
+            f"memory, {name}",
+            f"{finding.count} accesses, first of {finding.size} bytes at {finding.address:#x} "
+            f"from {symbols.describe(finding.pc) or hex(finding.pc)}",
+        )
+        for name, finding in (("unaligned", memory.unaligned), ("outside the board's memory", memory.outside))
+        if finding.count
+    ]
+    text = f"{memory.loads:,} loads, {memory.stores:,} stores, {memory.unaligned.count} unaligned"
+    text += f", {memory.outside.count} outside the board's memory"
+    if memory.lowest_stack_store is not None:
+        text += f"; stack used {symbols.values['port_stack_top'] - memory.lowest_stack_store:,} bytes"
+    return replace(result, mismatches=(*result.mismatches, *found), memory=text)
+
+
+def compare(
+    package: Package, emulator: Emulator, cases: list[Case], responses: list[Response], exit_code: int
+) -> EmulatorResult:
+    """Compare answers with the golden ones, bit for bit."""
+    expected = sum(len(case.answers) for case in cases)
+    where = f"{package.board.id} on {emulator.name}"
+    if exit_code != 0:
+        raise EmulatorFailed(f"the test program ended with code {exit_code}", where=where)
+    mismatches: list[Mismatch] = []
+    digest = hashlib.sha256()
+    outputs, at = 0, 0
+    for case in cases:
+        differences = []
+        for index, answer in enumerate(case.answers):
+            if at == len(responses):
+                differences.append("no answer")
+                break
+            response = responses[at]
+            at += 1
+            if case.op not in "VI":
+                digest.update(struct.pack("<i", response.status) + response.payload)
+            outputs += len(response.payload) // 4 if case.op in "PSF" else 0
+            if found := difference(answer, response):
+                differences.append(f"answer {index}: {found}" if len(case.answers) > 1 else found)
+        if differences:
+            mismatches.append(Mismatch(case.title, differences[0]))
+    if at < len(responses):
+        mismatches.append(Mismatch("the whole run", f"{len(responses)} answers, expected {expected}"))
+    return EmulatorResult(
+        emulator.name, str(emulator.proves), len(cases), outputs, digest.hexdigest(), tuple(mismatches)
+    )
+
+
+def difference(answer: Answer, response: Response) -> str:
+    """The first difference in words; empty when there is none."""
+    if response.status != answer.status:
+        return f"status {response.status}, expected {answer.status}"
+    if response.payload == answer.payload:
+        return ""
+    if len(response.payload) != len(answer.payload):
+        return f"{len(response.payload) // 4} words, expected {len(answer.payload) // 4}"
+    got = struct.unpack(f"<{len(answer.payload) // 4}I", response.payload)
+    want = struct.unpack(f"<{len(answer.payload) // 4}I", answer.payload)
+    places = [i for i, (a, b) in enumerate(zip(got, want, strict=True)) if a != b]
+    first = places[0]
+    value = struct.unpack("<f", struct.pack("<I", got[first]))[0]
+    right = struct.unpack("<f", struct.pack("<I", want[first]))[0]
+    return (
+        f"{len(places)} of {len(want)} outputs differ, first [{first}]: "
+        f"{got[first]:08x} ({value:.9g}), expected {want[first]:08x} ({right:.9g})"
+    )

@@ -1,0 +1,185 @@
+"""Ask compilers and emulators what they can do, by letting them do it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind
+from colibri.errors import ToolMissing
+
+_TIMEOUT = 60.0  # seconds; a compiler on a network drive may be slow the first time
+
+# Both divisions call libgcc on a core without an FPU, the second on every 32-bit core, so a compiler without the
+# board's libgcc fails. Nothing here may be known at compile time.
+_BARE_PROGRAM = """\
+volatile float quotient = 3.0f;
+volatile long long wide = 7;
+void _start(void) { quotient = quotient / (float)wide; wide = wide / (long long)quotient; for (;;) { } }
+"""
+_LINUX_PROGRAM = """\
+#include <stdio.h>
+int main(void) { return puts("hello") < 0; }
+"""
+
+# What `-march=x86-64-vN` takes for granted, by the names in /proc/cpuinfo.
+_X86_LEVELS = {
+    "-march=x86-64-v2": ("cx16", "lahf_lm", "popcnt", "sse4_2", "ssse3"),
+    "-march=x86-64-v3": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
+}
+_MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True)
+class EmulatorProbe:
+    """What an emulator said.
+
+    Attributes:
+        version: its version line; for native runs the kind of machine.
+        problem: why the board's image cannot run in it; empty when it can.
+    """
+
+    version: str
+    problem: str = ""
+
+
+def program_version(program: str) -> str:
+    """The first line of ``program --version``; empty when it is not installed or has no such option."""
+    code, output = _run([program, "--version"])
+    return _first_line(output) if code == 0 else ""
+
+
+def why_not_compile(command: Sequence[str], board: Board) -> str:
+    """Compile a line for the board and return the first line of the compiler's error; empty when it compiles.
+
+    Args:
+        command: the compiler with what it needs before the board's own flags.
+    """
+    return _why_not(command, board, ["-c"], [])
+
+
+def why_not_link(command: Sequence[str], board: Board) -> str:
+    """Compile and link a line for the board and return the first line of the error; empty when it links.
+
+    Bare metal links libgcc and nothing else, Linux links the C library statically.
+    """
+    if board.kind is BoardKind.BARE:
+        return _why_not(command, board, ["-nostdlib", "-nostartfiles"], ["-lgcc"])
+    return _why_not(command, board, ["-static"], [])
+
+
+def examine_emulator(board: Board, emulator: Emulator) -> EmulatorProbe:
+    """Find out whether an emulator is there and knows the machine and the processor that the board asks for."""
+    if emulator.kind is EmulatorKind.NATIVE:
+        return _examine_host(board)
+    if shutil.which(emulator.program) is None:
+        return EmulatorProbe("", "not installed")
+    version = program_version(emulator.program)
+    for options, what in ((("-M", "-machine"), "machine"), (("-cpu",), "processor")):
+        name = _value_of(emulator.args, options)
+        if name and name not in _known_names(emulator, options[0]):
+            return EmulatorProbe(version, f"does not know {what} {name!r}")
+    return EmulatorProbe(version)
+
+
+def probe_emulator(board: Board, emulator: Emulator) -> str:
+    """Return the version line of an emulator that can run the board's image.
+
+    Raises:
+        ToolMissing: it is not installed or does not know the machine or the processor; the hint installs it.
+    """
+    result = examine_emulator(board, emulator)
+    if result.problem:
+        program = emulator.program or emulator.name
+        raise ToolMissing(f"{program}: {result.problem}", where=f"board {board.id}", hint=install_command(emulator.apt))
+    return result.version
+
+
+def install_command(apt: Sequence[str]) -> str:
+    """The line that installs Debian packages; empty when there is none to install."""
+    return f"sudo apt-get install {' '.join(apt)}" if apt else ""
+
+
+def _why_not(command: Sequence[str], board: Board, before: list[str], after: list[str]) -> str:
+    if shutil.which(command[0]) is None:
+        return "not installed"
+    bare = board.kind is BoardKind.BARE
+    with tempfile.TemporaryDirectory(prefix="colibri-probe-") as name:
+        source = Path(name) / "probe.c"
+        source.write_text(_BARE_PROGRAM if bare else _LINUX_PROGRAM)
+        flags = [*board.toolchain.flags, "-std=c11", "-O2", *(["-ffreestanding"] if bare else [])]
+        code, output = _run([*command, *flags, *before, str(source), "-o", str(Path(name) / "probe"), *after])
+    return "" if code == 0 else _complaint(output) or f"ended with {code} and said nothing"
+
+
+def _run(command: Sequence[str]) -> tuple[int, str]:
+    """Exit code, and what came out and on standard error, in English."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_TIMEOUT,
+            check=False,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, f"error: no answer within {_TIMEOUT:g} s"
+    except OSError as error:
+        return -1, f"error: {error.strerror}"
+    return result.returncode, result.stdout.decode(errors="replace")
+
+
+def _complaint(output: str) -> str:
+    """The first line that names an error, else the first line."""
+    errors = (line for line in output.splitlines() if re.search(r"\berror:|cannot find|undefined reference", line))
+    return next(errors, _first_line(output)).strip()
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _value_of(args: Sequence[str], options: Sequence[str]) -> str:
+    """What follows an option, up to its first comma; empty without the option."""
+    values = [value for option, value in zip(args, args[1:], strict=False) if option in options]
+    return values[-1].split(",")[0] if values else ""
+
+
+def _known_names(emulator: Emulator, option: str) -> set[str]:
+    """Names that ``-M help`` or ``-cpu help`` lists: the first word of a line, on x86 the second."""
+    command = [emulator.program, option, "help"]
+    if option == "-cpu" and (machine := _value_of(emulator.args, ("-M", "-machine"))):
+        command[1:1] = ["-M", machine]
+    _, output = _run(command)
+    return {word for line in output.splitlines() for word in line.split()[:2]}
+
+
+def _examine_host(board: Board) -> EmulatorProbe:
+    """Whether the machine that this runs on is like the board."""
+    machine = platform.machine().lower()
+    arch = _MACHINE_NAMES.get(machine, machine)
+    version = f"{platform.system()} on {arch}"
+    if platform.system() != "Linux" or arch != board.cpu.arch:
+        return EmulatorProbe(version, f"this machine is {version}, not Linux on {board.cpu.arch}")
+    needed = [feature for flag in board.toolchain.flags for feature in _X86_LEVELS.get(flag, ())]
+    missing = sorted(set(needed) - _host_features())
+    return EmulatorProbe(version, f"this processor has no {', '.join(missing)}" if missing else "")
+
+
+def _host_features() -> set[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
+    return set(flags[1].split()) if flags else set()

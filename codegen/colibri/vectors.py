@@ -1,0 +1,166 @@
+"""Golden vectors: what the test program is asked, and the bits that the numpy reference answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.emulate.protocol import Request
+from colibri.errors import BadInput
+from colibri.graph.graph import Graph, ModelKind
+from colibri.graph.interpret import Reference
+
+CONTEXT_FULL, BAD_TOKEN, NOT_FINITE = -10, -9, -11
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One expected frame: its status, and the bytes of its words."""
+
+    status: int
+    payload: bytes
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One request with its answers; ``title`` says what is shown, e.g. ``prompt of 9 tokens``."""
+
+    title: str
+    op: str
+    payload: bytes
+    answers: tuple[Answer, ...]
+
+    @property
+    def request(self) -> Request:
+        """As the protocol sends it."""
+        return Request(self.op, self.payload)
+
+
+def save_vectors(cases: list[Case]) -> bytes:
+    """The file `test/vectors.msgpack`."""
+    return msgspec.msgpack.encode(cases)
+
+
+def load_vectors(raw: bytes, where: str) -> list[Case]:
+    """Read the file.
+
+    Raises:
+        BadInput: it is damaged.
+    """
+    try:
+        return msgspec.msgpack.decode(raw, type=list[Case])
+    except msgspec.DecodeError as error:
+        raise BadInput(f"test vectors are damaged: {error}", where=where, hint="generate the package again") from None
+
+
+@dataclass
+class _Script:
+    """Collects cases; the start is the same for all models."""
+
+    cases: list[Case]
+
+    @classmethod
+    def begin(cls, model_bytes: int, memory_bytes: int) -> _Script:
+        return cls(
+            [
+                Case("checksums of model.bin", "V", b"", (_word(0, model_bytes),)),
+                Case("initialise", "I", b"", (_word(0, memory_bytes),)),
+            ]
+        )
+
+    def add(self, title: str, op: str, payload: NDArray[np.generic] | None, *answers: Answer) -> None:
+        raw = b"" if payload is None else payload.tobytes()
+        self.cases.append(Case(title, op, raw, answers))
+
+
+def _word(status: int, word: int) -> Answer:
+    return Answer(status, word.to_bytes(4, "little"))
+
+
+def _floats(values: NDArray[np.float32]) -> Answer:
+    return Answer(0, np.ascontiguousarray(values, "<f4").tobytes())
+
+
+def make_vectors(graph: Graph, *, rows: int, model_bytes: int, memory_bytes: int, seed: int = 1) -> list[Case]:
+    """Run the reference on inputs that reach every path of the generated code.
+
+    Args:
+        rows: batch of a sample model, prefill width of a token model.
+        seed: of the pseudo-random inputs.
+    """
+    script = _Script.begin(model_bytes, memory_bytes)
+    random = np.random.Generator(np.random.PCG64(seed))
+    if graph.kind is ModelKind.SAMPLES:
+        _sample_cases(graph, rows, script, random)
+    else:
+        _token_cases(graph, rows, script, random)
+    return script.cases
+
+
+def _sample_cases(graph: Graph, batch: int, script: _Script, random: np.random.Generator) -> None:
+    reference = Reference(graph)
+    shape = (batch, graph.input_width)
+
+    def forward(title: str, samples: NDArray[np.float32]) -> None:
+        script.add(title, "F", samples.astype("<f4"), _floats(reference.forward(samples)))
+
+    for call in range(32):
+        forward(f"random samples, call {call}", random.standard_normal(shape).astype(np.float32))
+    forward("zeros", np.zeros(shape, np.float32))
+    forward("tiny values", (random.standard_normal(shape) * 1e-30).astype(np.float32))
+    forward("denormal values", (random.standard_normal(shape) * 1e-41).astype(np.float32))
+    forward("large values", (random.standard_normal(shape) * 1e6).astype(np.float32))
+    forward("values that overflow", np.full(shape, 3e38, np.float32))
+    for name, value in (("an infinite input", np.inf), ("an input that is not a number", np.nan)):
+        samples = np.zeros(shape, np.float32)
+        samples[-1, -1] = value
+        script.add(name, "F", samples.astype("<f4"), Answer(NOT_FINITE, b""))
+    forward("samples after refused ones", random.standard_normal(shape).astype(np.float32))
+
+
+def _token_cases(graph: Graph, prefill: int, script: _Script, random: np.random.Generator) -> None:
+    context, vocab = graph.context, graph.output_width
+
+    def ids(count: int) -> NDArray[np.uint32]:
+        return random.integers(0, vocab, count).astype("<u4")
+
+    def reset() -> None:
+        script.add("reset", "R", None, _word(0, 0))
+
+    reference = Reference(graph)
+    long = min(context, max(3 * prefill + 2, 24))
+    for length in sorted({1, 2, prefill - 1, prefill, prefill + 1, long} - {0}):
+        if length > context:
+            continue
+        prompt = ids(length)
+        reference.reset()
+        reset()
+        logits = reference.extend(prompt)[0]
+        script.add(f"prompt of {length} tokens", "P", prompt, _floats(logits))
+    prompt = ids(long)
+    reference.reset()
+    reset()
+    rows = reference.extend(prompt, all_rows=True)[0]
+    script.add(f"the same {long} tokens step by step", "S", prompt, *(_floats(row) for row in rows))
+    reset()
+    script.add(f"the same {long} tokens at once", "P", prompt, _floats(rows[-1]))
+    script.add("a token beyond the vocabulary", "P", np.array([vocab], "<u4"), Answer(BAD_TOKEN, b""))
+    _generation(reference, script, ids(min(7, context)), context)
+
+
+def _generation(reference: Reference, script: _Script, prompt: NDArray[np.uint32], context: int) -> None:
+    """Greedy generation up to the end of the context, then one token too many."""
+    reference.reset()
+    script.add("reset", "R", None, _word(0, 0))
+    logits = reference.extend(prompt)[0]
+    script.add(f"prompt of {prompt.size} tokens", "P", prompt, _floats(logits))
+    tokens, answers = [], []
+    while reference.position < context:
+        tokens.append(int(np.argmax(logits)))
+        logits = reference.extend(np.array(tokens[-1:]))[0]
+        answers.append(_floats(logits))
+    if tokens:
+        script.add("greedy generation to the end of the context", "S", np.array(tokens, "<u4"), *answers)
+    script.add("one step beyond the context", "S", np.array([0], "<u4"), Answer(CONTEXT_FULL, b""))
+    script.add("one prompt beyond the context", "P", np.array([0, 0], "<u4"), Answer(CONTEXT_FULL, b""))

@@ -1,0 +1,24 @@
+/* dot_w8a8.h: rows of an 8-bit matrix times 8-bit activations, exactly.
+ *
+ * Packing: [k] int8 a row. x: k values. |w| <= 127 and |x| <= qmax of the op, chosen so that
+ * 127 * 127 * k < 2^31: no sum overflows, in any order.
+ */
+#ifndef COLIBRI_DOT_W8A8_H
+#define COLIBRI_DOT_W8A8_H
+
+#include <stdint.h>
+
+#define COLIBRI_DOT_W8A8_ROWS 1
+
+static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                   const int8_t *restrict x, int k)
+{
+    const int8_t *restrict row = (const int8_t *)w;
+    int32_t total = 0;
+    for (int i = 0; i < k; i++) {
+        total += row[i] * x[i];
+    }
+    sum[0] = total;
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* float32.h: fp32 functions of the numbers contract (docs/numerics.md).
+ *
+ * Only + - * / sqrt, compares and bit moves, in the written order, so that every processor gives the same
+ * bits. Compile with -ffp-contract=off; never with -ffast-math.
+ */
+#ifndef COLIBRI_FLOAT32_H
+#define COLIBRI_FLOAT32_H
+
+#include <stdint.h>
+
+/* Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits: valid for |x| < 2^22. */
+#define COLIBRI_ROUND 12582912.0f
+#define COLIBRI_ROUND_BITS 0x4B400000
+
+static inline int32_t colibri_bits(float x)
+{
+    union {
+        float f;
+        int32_t i;
+    } u = {.f = x};
+    return u.i;
+}
+
+static inline float colibri_from_bits(int32_t bits)
+{
+    union {
+        int32_t i;
+        float f;
+    } u = {.i = bits};
+    return u.f;
+}
+
+/* The nearest integer of x, ties to even; |x| < 2^22. */
+static inline int32_t colibri_nearest(float x)
+{
+    return colibri_bits(x + COLIBRI_ROUND) - COLIBRI_ROUND_BITS;
+}
+
+static inline float colibri_abs(float x)
+{
+    return colibri_from_bits(colibri_bits(x) & 0x7FFFFFFF);
+}
+
+/* Outputs carry one NaN, since its sign and payload differ between processors. */
+static inline float colibri_canonical(float x)
+{
+    return x == x ? x : colibri_from_bits(0x7FC00000);
+}
+
+/* Square root, correctly rounded. Without an FPU it is worked out bit by bit; x must not be negative. */
+static inline float colibri_sqrt(float x)
+{
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__ARM_FP) || defined(__riscv_flen)
+    return __builtin_sqrtf(x);
+#else
+    int32_t bits = colibri_bits(x);
+    if (bits <= 0 || bits >= 0x7F800000) {
+        return x; /* zero, infinity or NaN */
+    }
+    int32_t exponent = bits >> 23;
+    uint32_t mantissa = (uint32_t)bits & 0x7FFFFF;
+    if (exponent == 0) {
+        exponent = 1; /* a denormal: shift it until the leading bit stands where a normal number has it */
+        while ((mantissa & 0x800000) == 0) {
+            mantissa <<= 1;
+            exponent--;
+        }
+    }
+    exponent -= 127;
+    mantissa = (mantissa | 0x800000) << (1 + (exponent & 1));
+    exponent = (exponent - (exponent & 1)) / 2;
+
+    uint32_t root = 0;
+    uint32_t rest = 0;
+    for (int i = 0; i < 25; i++) { /* 24 bits of the root and one more to round by */
+        rest = (rest << 2) | (i < 13 ? (mantissa >> (24 - 2 * i)) & 3 : 0);
+        uint32_t trial = (root << 2) | 1;
+        root <<= 1;
+        if (rest >= trial) {
+            rest -= trial;
+            root |= 1;
+        }
+    }
+    /* A root never lies half way between two floats, so the last bit alone decides. */
+    root = (root + 1) >> 1;
+    return colibri_from_bits((int32_t)root + (exponent + 126) * 0x800000);
+#endif
+}
+
+/* e^x; 0 for x <= -87 and for NaN; x above 88 counts as 88. */
+static inline float colibri_exp(float x)
+{
+    if (!(x > -87.0f)) {
+        return 0.0f;
+    }
+    if (x > 88.0f) {
+        x = 88.0f;
+    }
+    float t = x * 0x1.715476p+0f + COLIBRI_ROUND;
+    int32_t power = colibri_bits(t) - COLIBRI_ROUND_BITS;
+    float whole = t - COLIBRI_ROUND;
+    float r = x - whole * 0x1.63p-1f;
+    r = r - whole * -0x1.bd0106p-13f;
+    float p = 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    return p * colibri_from_bits((power + 127) * 0x800000);
+}
+
+static inline float colibri_identity(float x)
+{
+    return x;
+}
+
+static inline float colibri_relu(float x)
+{
+    return x > 0.0f ? x : 0.0f;
+}
+
+static inline float colibri_sigmoid(float x)
+{
+    return 1.0f / (1.0f + colibri_exp(-x));
+}
+
+static inline float colibri_silu(float x)
+{
+    return x / (1.0f + colibri_exp(-x));
+}
+
+static inline float colibri_tanh(float x)
+{
+    return 1.0f - 2.0f / (1.0f + colibri_exp(2.0f * x));
+}
+
+static inline float colibri_gelu_tanh(float x)
+{
+    float inner = (x + (x * x * x) * 0x1.6e4e26p-5f) * 0x1.988454p-1f;
+    return (x * 0.5f) * (1.0f + colibri_tanh(inner));
+}
+
+/* The written order of every sum within a row: 8 strided lanes, then upper halves onto lower halves. */
+static inline float colibri_lane_tree(const float lane[8])
+{
+    float a = lane[0] + lane[4];
+    float b = lane[1] + lane[5];
+    float c = lane[2] + lane[6];
+    float d = lane[3] + lane[7];
+    a = a + c;
+    b = b + d;
+    return a + b;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* router.h: choose the k largest of n scores; ties go to the lower index, NaN counts as the smallest.
+ *
+ * index: ascending. weight: softmax probability over all n (e^(s - max) times the reciprocal of the 8-lane sum);
+ * with renormalise, divided by the sum of the chosen, added in ascending index. scores is overwritten.
+ */
+#ifndef COLIBRI_ROUTER_H
+#define COLIBRI_ROUTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "kernels/portable/float32.h"
+
+static inline void colibri_router(uint32_t *restrict index, float *restrict weight, float *restrict scores, uint32_t n, uint32_t k,
+                                  bool renormalise)
+{
+    const float lowest = colibri_from_bits((int32_t)0xFF800000u);
+    float last = -lowest;
+    uint32_t from = 0; /* among scores equal to the last choice, those from here on are still to choose */
+    for (uint32_t chosen = 0; chosen < k; chosen++) {
+        uint32_t best = n;
+        float best_score = lowest;
+        for (uint32_t i = 0; i < n; i++) {
+            const float score = scores[i] == scores[i] ? scores[i] : lowest;
+            const bool open = score < last || (score == last && i >= from);
+            if (open && (best == n || score > best_score)) {
+                best = i;
+                best_score = score;
+            }
+        }
+        last = best_score;
+        from = best + 1;
+        uint32_t slot = chosen;
+        for (; slot > 0 && index[slot - 1] > best; slot--) {
+            index[slot] = index[slot - 1];
+        }
+        index[slot] = best;
+    }
+
+    float top = lowest;
+    for (uint32_t i = 0; i < n; i++) {
+        top = scores[i] > top ? scores[i] : top;
+    }
+    float lane[8] = {0.0f};
+    for (uint32_t i = 0; i < n; i++) {
+        scores[i] = colibri_exp(scores[i] - top);
+        lane[i & 7] += scores[i];
+    }
+    const float inverse = 1.0f / colibri_lane_tree(lane);
+    for (uint32_t i = 0; i < k; i++) {
+        weight[i] = scores[index[i]] * inverse;
+    }
+    if (renormalise) {
+        float total = weight[0];
+        for (uint32_t i = 1; i < k; i++) {
+            total = total + weight[i];
+        }
+        for (uint32_t i = 0; i < k; i++) {
+            weight[i] = weight[i] / total;
+        }
+    }
+}
+
+#endif

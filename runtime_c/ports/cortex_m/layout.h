@@ -1,0 +1,22 @@
+/* layout.h: what the linker script of a Cortex-M image tells the start-up. Only the addresses mean anything. */
+#ifndef COLIBRI_CORTEX_M_LAYOUT_H
+#define COLIBRI_CORTEX_M_LAYOUT_H
+
+#include <stdint.h>
+
+extern uint32_t       port_stack_limit[]; /* lowest word of the stack; nothing of ours lies below it */
+extern uint32_t       port_stack_top[];
+extern uint32_t       port_data_start[], port_data_end[];
+extern const uint32_t port_data_load[]; /* the first values of .data, in flash */
+extern uint32_t       port_bss_start[], port_bss_end[];
+extern const uint32_t port_code_start[], port_code_end[];
+
+int main(void);
+
+/* The first instruction of the image. */
+_Noreturn void port_start(void);
+
+/* Every exception ends here: nothing in these programs uses interrupts. */
+void port_fault_entry(void);
+
+#endif

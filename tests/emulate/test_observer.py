@@ -1,0 +1,128 @@
+"""The QEMU plugin counts exactly and sees what an access does."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds
+from colibri.emulate.plugin import AddressRange, MemoryUse, Observation, Plugin, memory_check
+from colibri.emulate.protocol import Request, encode_requests
+from colibri.emulate.runner import run
+from colibri.emulate.symbols import Symbols
+from colibri.errors import BadInput, UsageError
+from device_images import is_bare, is_qemu, targets
+
+DeviceBuilder = Callable[[Board, Emulator], Path]
+
+
+def count(times: int) -> Request:
+    return Request("C", struct.pack("<I", times))
+
+
+def observe(image: Path, board: Board, emulator: Emulator, plugin: Plugin, *requests: Request) -> Observation:
+    outcome = run(image, board, emulator, request=encode_requests(requests), timeout=20, plugin=plugin)
+    assert outcome.exit_code == 42
+    assert outcome.observation is not None
+    return outcome.observation
+
+
+def memory_use(image: Path, board: Board, emulator: Emulator, *requests: Request) -> MemoryUse:
+    functions = () if board.kind is BoardKind.BARE else ("main", "access_at", "frame_word")
+    observation = observe(image, board, emulator, memory_check(image, functions), *requests)
+    assert observation.memory is not None
+    return observation.memory
+
+
+@targets(is_qemu)
+def test_loop_is_counted_exactly(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    observation = observe(image, board, emulator, Plugin(), count(1000), count(234))
+    low, high = Symbols.of(image).range_of("counted_loop")
+    within = [times for address, times in observation.counts.items() if low <= address < high]
+    assert within.count(1234) == 2
+    assert max(within) == 1234
+    functions = observation.instructions_by_function(image)
+    assert functions["counted_loop"] == sum(within)
+    assert sum(functions.values()) == observation.total
+
+
+@targets(is_qemu)
+def test_marks_measure_between_two_calls(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    symbols = Symbols.of(image)
+    marker = symbols.range_of("marker")[0]
+    plugin = Plugin(marks=(marker,), within=(AddressRange(*symbols.range_of("counted_loop")),))
+    marks = observe(image, board, emulator, plugin, count(1000), count(1500)).marks
+    assert [mark.address for mark in marks] == [marker] * 4
+    before, after, again, last = (mark.instructions for mark in marks)
+    assert before == 0
+    assert after == again
+    assert (last - again) - (after - before) == 2 * 500
+
+
+@targets(is_qemu)
+def test_two_runs_count_the_same(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    first = observe(image, board, emulator, Plugin(), count(77))
+    second = observe(image, board, emulator, Plugin(), count(77))
+    names = ("main", "counted_loop", "port_read", "request_next")
+    for name in names:
+        assert first.instructions_by_function(image)[name] == second.instructions_by_function(image)[name]
+    if board.kind is BoardKind.BARE:
+        assert first.counts == second.counts
+
+
+@targets(is_qemu)
+def test_good_program_has_no_finding(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    use = memory_use(device_image(board, emulator), board, emulator, Request("V"), Request("E", bytes(400)))
+    assert (use.unaligned.count, use.outside.count) == (0, 0)
+    assert use.loads > 0
+    assert use.stores > 0
+    assert use.store_bytes >= use.stores
+
+
+@targets(is_qemu)
+def test_unaligned_access_is_found(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    found = memory_use(image, board, emulator, Request("M")).unaligned
+    assert found.count == 1
+    assert Symbols.of(image).function_at(found.pc) == "access_at"
+    assert (found.address % 4, found.size, found.store) == (1, 4, False)
+
+
+@targets(lambda board, emulator: emulator.kind is EmulatorKind.QEMU_SYSTEM)
+def test_access_outside_memory_is_found(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    # the first word behind the board's memory; the emulated board has more
+    values = Symbols.of(image).values
+    region = board.region_for(Holds.STACK).name
+    behind = values[f"colibri_region_{region}_origin"] + values[f"colibri_region_{region}_length"]
+    found = memory_use(image, board, emulator, Request("A", struct.pack("<2I", behind, 0))).outside
+    assert found.count == 1
+    assert found.address == behind
+    assert Symbols.of(image).function_at(found.pc) == "access_at"
+
+
+@targets(is_bare)
+def test_stack_and_arena_are_watched(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    use = memory_use(image, board, emulator, Request("V"))
+    values = Symbols.of(image).values
+    assert use.lowest_stack_store is not None
+    assert values["port_stack_limit"] < use.lowest_stack_store < values["port_stack_top"]
+    assert use.arena == (values["arena"] + 4 * 255, values["arena"] + 4 * 256)
+
+
+@targets(lambda board, emulator: not is_qemu(board, emulator))
+def test_native_run_takes_no_plugin(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    with pytest.raises(UsageError):
+        run(device_image(board, emulator), board, emulator, plugin=Plugin())
+
+
+@targets(is_qemu)
+def test_check_of_an_unknown_function(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    with pytest.raises(BadInput, match="nobody"):
+        memory_check(device_image(board, emulator), ["nobody"])
