@@ -128,8 +128,15 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         code_estimate=0,
     )
     vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
-    write_package(out, Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence))
+    tokenizer = _tokenizer(checkpoint.path) if tokens else None
+    write_package(out, Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer))
     return package
+
+
+def _tokenizer(folder: Path) -> bytes | None:
+    """The checkpoint's tokenizer.json, for `colibri run`; it does not go into the firmware."""
+    path = folder / "tokenizer.json"
+    return path.read_bytes() if path.is_file() else None
 
 
 def kept_experts(graph: Graph) -> list[list[int]]:

@@ -131,7 +131,7 @@ def _memory_plugin(folder: Path, package: Package, image: Path) -> Plugin:
 def model_functions(folder: Path, image: Path) -> tuple[str, ...]:
     """Functions of the model's archive that are linked into an image."""
     made = {
-        name for path in (folder / "build" / "library").rglob("*.o") for _, _, name in Symbols.of(path).functions
+        name for path in (folder / "build" / "model").rglob("*.o") for _, _, name in Symbols.of(path).functions
     }
     return tuple(sorted(made & {name for _, _, name in Symbols.of(image).functions}))
 

@@ -33,6 +33,7 @@ class Contents:
     recipe: bytes
     vectors: bytes
     licence: str | None
+    tokenizer: bytes | None
 
 
 def write_package(folder: Path, contents: Contents) -> None:
@@ -59,6 +60,8 @@ def _fill(folder: Path, contents: Contents) -> None:
     package, board = contents.package, contents.package.board
     (folder / "model.bin").write_bytes(contents.model_bin.data)
     (folder / "recipe.json").write_bytes(contents.recipe)
+    if contents.tokenizer is not None:
+        (folder / "tokenizer.json").write_bytes(contents.tokenizer)
     (folder / "test").mkdir()
     (folder / "test" / "vectors.msgpack").write_bytes(contents.vectors)
     library = _copy_runtime(folder, contents.module)

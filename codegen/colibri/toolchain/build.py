@@ -8,10 +8,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from colibri.errors import BuildFailed, ToolMissing
-from colibri.toolchain.buildfiles import OVERSIZE
+from colibri.errors import BuildFailed, DoesNotFit, ToolMissing
+from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT
 
-_OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes|will not fit in region [`'](\w+)'")
+_FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
+_OVERFLOW = re.compile(r"region [`'](\S+?)' overflowed by (\d+) bytes")
+_TOO_LARGE = re.compile(r"will not fit in region [`'](\S+?)'")
+_ERROR = re.compile(r"\berror\b|undefined reference|cannot find|not found|No such file|multiple definition")
+_LINES = 3  # of a compiler's errors in a message; the first explains, the rest mostly follows from it
 
 
 def ninja_program() -> str:
@@ -25,7 +29,8 @@ def ninja_program() -> str:
     except ImportError:
         found = shutil.which("ninja")
         if found is None:
-            raise ToolMissing("ninja is not installed", where="build", hint="pip install ninja") from None
+            hint = "pip install ninja, or sudo apt-get install ninja-build"
+            raise ToolMissing("ninja is not installed", where="build", hint=hint) from None
         return found
     return str(Path(ninja.BIN_DIR) / "ninja")
 
@@ -33,32 +38,66 @@ def ninja_program() -> str:
 def build(folder: Path, targets: Sequence[str] = ()) -> bool:
     """Run ninja in the package.
 
+    Args:
+        targets: files to make, as `product_targets` and `image_name` give them; none means all.
+
     Returns:
-        whether the product fits: when the linker says that a region overflows, the image is linked once more
-        without that check as `build/oversize.elf`, to be measured, and False is returned.
+        whether the product fits. When the linker says that a region overflows, everything else is built, the product
+        is linked once more without that check as `build/oversize.elf`, to be measured, and False is returned.
 
     Raises:
-        BuildFailed: the compiler or the linker failed for another reason; the message holds its first error line.
+        BuildFailed: the compiler or the linker failed for another reason; the message holds its first errors.
+        DoesNotFit: the product fits but another image, which ran alongside, does not.
         ToolMissing: no ninja.
     """
-    for stale in (folder / OVERSIZE, folder / "build/product.elf"):
-        stale.unlink(missing_ok=True)
-    done = _run(folder, targets)
+    (folder / OVERSIZE).unlink(missing_ok=True)
+    done = _run(folder, ["-k", "0", *targets])
     if done.returncode == 0:
         return True
-    if not _OVERFLOW.search(done.stdout):
-        raise BuildFailed(_first_error(done.stdout), where=str(folder), hint="run ninja there to see all of it")
+    failures = _failures(done.stdout)
+    broken = [text for text in failures.values() if not (_OVERFLOW.search(text) or _TOO_LARGE.search(text))]
+    if broken or not failures:
+        where = str(folder)
+        raise BuildFailed(
+            _errors("\n".join(broken) or done.stdout), where=where, hint="run ninja there to see all of it"
+        )
+    if PRODUCT not in failures:
+        image, text = next(iter(failures.items()))
+        raise DoesNotFit(
+            _too_large(text), where=f"{folder}: {image}", hint="the product itself may fit: see `colibri report`"
+        )
+    (folder / PRODUCT).unlink(missing_ok=True)  # of an earlier build that did fit
     oversize = _run(folder, [OVERSIZE])
     if oversize.returncode != 0:
-        raise BuildFailed(_first_error(oversize.stdout), where=str(folder), hint=f"run `ninja {OVERSIZE}` there")
+        raise BuildFailed(_errors(oversize.stdout), where=str(folder), hint=f"run `ninja {OVERSIZE}` there")
     return False
 
 
-def _run(folder: Path, targets: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [ninja_program(), "-C", str(folder), *targets]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+def _run(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ninja_program(), "-C", str(folder), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
 
 
-def _first_error(output: str) -> str:
-    lines = [line for line in output.splitlines() if re.search(r"error|undefined reference|not found|No such", line)]
-    return (lines or output.splitlines()[-1:] or ["ninja printed nothing"])[0].strip()
+def _failures(output: str) -> dict[str, str]:
+    """What failed, and what was printed about it up to the next failure."""
+    found = list(_FAILED.finditer(output))
+    ends = [match.start() for match in found[1:]] + [len(output)]
+    return {match[1]: output[match.end() : end] for match, end in zip(found, ends, strict=True)}
+
+
+def _too_large(text: str) -> str:
+    over = dict(_OVERFLOW.findall(text))
+    regions = ", ".join(f"{region} by {int(count):,} bytes" for region, count in over.items())
+    return f"does not fit: {regions or 'region ' + ', '.join(dict.fromkeys(_TOO_LARGE.findall(text)))}"
+
+
+def _errors(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if _ERROR.search(line)]
+    return " | ".join(lines[:_LINES] or output.strip().splitlines()[-1:] or ["ninja printed nothing"])

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal
 
+from colibri.boards.check import TRAPS
 from colibri.boards.profile import Board, BoardKind, Emulator
 from colibri.emit.templates import render
 
-_TRAPS = {"": "", "bkpt": "-DPORT_TRAP_BKPT", "svc": "-DPORT_TRAP_SVC", "ebreak": "-DPORT_TRAP_EBREAK"}
+if TYPE_CHECKING:
+    from colibri.toolchain.find import Compiler
+
+Role = Literal["product", "test"]
+
+PRODUCT = "build/product.elf"
 OVERSIZE = "build/oversize.elf"
+
+_FLASHED = ("build/product.bin", "build/product.hex")
+
+_LIBRARY = "library"  # the rule, and the folder, of the archive's objects
+_MAINS: dict[Role, str] = {"product": "app/product.c", "test": "app/test.c"}
 
 
 @dataclass(frozen=True)
@@ -30,124 +42,150 @@ class _Object:
     output: str
     rule: str
     source: str
-    extra: str = ""
+
+
+@dataclass(frozen=True)
+class _Programs:
+    """How main programs and the port are compiled: once for each way to the host.
+
+    Attributes:
+        rule: name of the rule, and of the folder of its objects.
+        define: preprocessor symbol of the trap; empty on Linux.
+    """
+
+    rule: str
+    define: str
+    objects: list[_Object]
 
 
 @dataclass(frozen=True)
 class _Image:
-    output: str
-    objects: list[str]
+    """One link.
+
+    Attributes:
+        name: output without its suffix: the linker's map and table stand beside it.
+        main: source of ``main()``.
+        define: as its objects were compiled with.
+        script: linker script; empty on Linux.
+    """
+
+    name: str
+    main: str
+    define: str
     script: str
-    more: str = ""
-
-    @property
-    def name(self) -> str:
-        """Output without its suffix: the linker's map and table stand beside it."""
-        return self.output.removesuffix(".elf")
-
-
-@dataclass(frozen=True)
-class _Variant:
-    title: str
-    objects: list[_Object]
-    images: list[_Image]
+    objects: list[str]
 
 
 def product_trap(board: Board) -> str:
-    """How the product reaches its console: the first trap that a debugger also understands, empty on Linux."""
-    return next((e.trap for e in board.emulators if e.trap in ("bkpt", "ebreak")), "")
+    """How the product reaches its console: as a debug probe understands it too; empty on Linux."""
+    return TRAPS[board.cpu.arch][0] if board.kind is BoardKind.BARE else ""
 
 
 def runs_product(board: Board, emulator: Emulator) -> bool:
-    """Whether the product's own image runs in the emulator: same addresses, same trap."""
+    """Whether the board's own images run in the emulator: same addresses, same trap."""
     return not emulator.origins and emulator.trap == product_trap(board)
 
 
-def image_name(board: Board, emulator: Emulator, role: str) -> str:
-    """Path in the package of the image that runs in an emulator; ``role`` is ``product`` or ``test``."""
-    if role == "product" and runs_product(board, emulator):
-        return "build/product.elf"
-    return f"build/{role}-{emulator.name}.elf"
-
-
-def product_targets(board: Board) -> list[str]:
-    """What makes the product: the ELF, and for bare metal the files that flash tools take."""
-    return ["build/product.elf", *(["build/product.bin", "build/product.hex"] if board.kind is BoardKind.BARE else [])]
+def image_name(board: Board, emulator: Emulator, role: Role) -> str:
+    """Path in the package of the image that runs in an emulator."""
+    return f"build/{role}.elf" if runs_product(board, emulator) else f"build/{role}-{emulator.name}.elf"
 
 
 def script_name(board: Board, emulator: Emulator | None) -> str:
-    """Linker script of the product (None) or of an emulator; empty on Linux."""
+    """Linker script of the board's own images (None) or of those for an emulator; empty on Linux."""
     if board.kind is not BoardKind.BARE:
         return ""
-    return "port/board.ld" if emulator is None or not _own_map(emulator) else f"port/{emulator.name}.ld"
+    return "port/board.ld" if emulator is None or runs_product(board, emulator) else f"port/{emulator.name}.ld"
 
 
-def _own_map(emulator: Emulator) -> bool:
-    return bool(emulator.origins) or emulator.trap == "svc"
+def product_targets(board: Board) -> list[str]:
+    """What `colibri build` makes: the product and, on bare metal, its raw and hexadecimal forms."""
+    return [PRODUCT, *_FLASHED] if board.kind is BoardKind.BARE else [PRODUCT]
 
 
-def _object(source: str, folder: str, extra: str = "") -> _Object:
-    rule = "assemble" if source.endswith(".S") else "compile"
-    return _Object(f"build/{folder}/{PurePosixPath(source).with_suffix('.o')}", rule, source, extra)
+def write_build_files(
+    folder: Path, board: Board, prefix: str, sources: Sources, compiler: Compiler | None = None
+) -> None:
+    """Write build.ninja, CMakeLists.txt and toolchain.cmake into the package.
+
+    They name programs and files, never folders of this machine, so that equal packages are equal files.
+
+    Args:
+        prefix: of the model; the archive is ``build/libPREFIX.a``.
+        compiler: another than the board's own gcc.
+    """
+    values = _values(board, prefix, sources, compiler)
+    for template in ("build.ninja", "CMakeLists.txt", "toolchain.cmake"):
+        text = render(f"package/{template}.j2", values)
+        (folder / template).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _variant(board: Board, sources: Sources, title: str, folder: str, trap: str, mains: dict[str, str], script: str) -> _Variant:
-    freestanding = "-ffreestanding" if board.kind is BoardKind.BARE else ""
-    extra = " ".join(part for part in (freestanding, _TRAPS[trap]) if part)
-    port = [_object(source, folder, extra) for source in sources.port]
-    objects, images = list(port), []
-    for output, source in mains.items():
-        main = _object(source, folder, extra)
-        objects.append(main)
-        images.append(_Image(output, [main.output, *(part.output for part in port)], script))
-    return _Variant(title, objects, images)
-
-
-def _variants(board: Board, sources: Sources) -> list[_Variant]:
-    product = _variant(
-        board, sources, "the product", "product", product_trap(board), {"build/product.elf": "app/product.c"},
-        script_name(board, None),
-    )  # fmt: skip
-    if board.kind is BoardKind.BARE:
-        anyway = _Image(OVERSIZE, product.images[0].objects, product.images[0].script, " -Wl,--noinhibit-exec")
-        product.images.append(anyway)
-    variants = [product]
-    for emulator in board.emulators:
-        mains = {image_name(board, emulator, "test"): "app/test.c"}
-        if not runs_product(board, emulator):
-            mains[image_name(board, emulator, "product")] = "app/product.c"
-        variants.append(
-            _variant(
-                board, sources, f"for the emulator {emulator.name}", emulator.name, emulator.trap, mains,
-                script_name(board, emulator),
-            )
-        )  # fmt: skip
-    return variants
-
-
-def write_build_files(folder: Path, board: Board, prefix: str, sources: Sources) -> None:
-    """Write build.ninja, CMakeLists.txt and toolchain.cmake into the package."""
-    variants = _variants(board, sources)
+def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | None) -> dict[str, object]:
     bare = board.kind is BoardKind.BARE
-    images = [image.output for variant in variants for image in variant.images if image.output != OVERSIZE]
     tool = board.toolchain.prefix
-    values = {
+    images = _images(board, sources)
+    target = compiler.target if compiler else ()
+    return {
         "p": prefix,
         "board": board.id,
-        "arch": board.cpu.arch,
-        "prefix": tool,
         "bare": bare,
-        "cc": f"{tool}gcc",
-        "ar": f"{tool}ar",
-        "objcopy": f"{tool}objcopy",
-        "cpu_flags": " ".join(board.toolchain.flags),
-        "library": [_object(source, "library") for source in sources.library],
-        "library_sources": sources.library,
+        # A compiler for another system than the one at hand: CMake wants to know, except from the host's own.
+        "cross": bare or bool(tool),
+        "processor": board.cpu.arch,
+        "cc": compiler.cc if compiler else f"{tool}gcc",
+        "ar": compiler.ar if compiler else f"{tool}ar",
+        "objcopy": compiler.objcopy if compiler else f"{tool}objcopy",
+        "cpu": " ".join([*(part for part in target if not _is_linker_option(part)), *board.toolchain.flags]),
+        "linker": [part for part in target if _is_linker_option(part)],
+        "library": [_object(source, _LIBRARY) for source in sources.library],
         "port_sources": sources.port,
-        "product_options": f"-ffreestanding {_TRAPS[product_trap(board)]} " if bare else "",
-        "archive": f"build/lib{prefix}.a",
-        "variants": variants,
-        "defaults": [*images, "build/product.bin", "build/product.hex"] if bare else images,
+        "programs": _programs(board, sources),
+        "images": images,
+        "defaults": [f"build/lib{prefix}.a", *(f"{image.name}.elf" for image in images), *(_FLASHED if bare else ())],
     }
-    for template in ("build.ninja", "CMakeLists.txt", "toolchain.cmake"):
-        (folder / template).write_text(render(f"package/{template}.j2", values), encoding="utf-8")
+
+
+def _is_linker_option(option: str) -> bool:
+    """clang takes these for an error when it only compiles."""
+    return option.startswith("-fuse-ld=")
+
+
+def _programs(board: Board, sources: Sources) -> list[_Programs]:
+    traps = dict.fromkeys([product_trap(board), *(emulator.trap for emulator in board.emulators)])
+    return [
+        _Programs(
+            _rule(trap), _define(trap), [_object(source, _rule(trap)) for source in (*_MAINS.values(), *sources.port)]
+        )
+        for trap in traps
+    ]
+
+
+def _images(board: Board, sources: Sources) -> list[_Image]:
+    own = [emulator for emulator in board.emulators if not runs_product(board, emulator)]
+    return [_image(board, emulator, role, sources) for emulator in (None, *own) for role in _MAINS]
+
+
+def _image(board: Board, emulator: Emulator | None, role: Role, sources: Sources) -> _Image:
+    trap = emulator.trap if emulator else product_trap(board)
+    output = PurePosixPath(image_name(board, emulator, role) if emulator else f"build/{role}.elf")
+    return _Image(
+        name=str(output.with_suffix("")),
+        main=_MAINS[role],
+        define=_define(trap),
+        script=script_name(board, emulator),
+        objects=[_object(source, _rule(trap)).output for source in (_MAINS[role], *sources.port)],
+    )
+
+
+def _rule(trap: str) -> str:
+    return trap or "program"
+
+
+def _define(trap: str) -> str:
+    return f"PORT_TRAP_{trap.upper()}" if trap else ""
+
+
+def _object(source: str, rule: str) -> _Object:
+    """The object of a source, in a folder of its own for each way to compile it."""
+    output = PurePosixPath("build") / rule / PurePosixPath(source).with_suffix(".o")
+    return _Object(str(output), "assemble" if source.endswith(".S") else rule, source)

@@ -1,0 +1,27 @@
+"""`colibri inspect`: what is in a checkpoint, and where it would fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("inspect", short_help="What is in a checkpoint, and where it would fit.")
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("--context", type=click.IntRange(1, 1 << 20), help="Positions (token models).  [default: the checkpoint's]")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def command(checkpoint: Path, context: int | None, as_json: bool) -> None:
+    """Read CHECKPOINT completely, and say what it is and which boards could hold it, by scheme.
+
+    Example: colibri inspect shakespeare-moe
+    """
+    from rich.console import Console
+
+    from colibri.inspection import inspect_checkpoint, print_inspection
+
+    facts = inspect_checkpoint(checkpoint, context)
+    if as_json:
+        click.echo(facts.to_json().decode(), nl=False)
+    else:
+        print_inspection(facts, Console(highlight=False))

@@ -1,0 +1,94 @@
+"""`colibri run`: the product in the emulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("run", short_help="Run the product in the emulator, on words or numbers.")
+@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("what", metavar="[PROMPT|CSV]", required=False)
+@click.option("-n", "--tokens", type=click.IntRange(1, 1 << 20), default=64, show_default=True, help="Tokens to generate.")
+@click.option("--tokenizer", type=click.Path(path_type=Path), help="Folder with tokenizer.json.  [default: in the package]")
+@click.option("--emulator", metavar="NAME", help="Which of the board's emulators.  [default: the first]")
+@click.option("--timeout", type=click.FloatRange(1.0), default=300.0, show_default=True, help="Seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print tokens, text or predictions as JSON.")
+def command(
+    package: Path,
+    what: str | None,
+    tokens: int,
+    tokenizer: Path | None,
+    emulator: str | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Run PACKAGE in an emulator of its board.
+
+    A language model continues PROMPT (greedily; words become tokens, and tokens words, on the host; without a
+    tokenizer the prompt is token ids, "17 4 256"). A sensor model predicts each line of the file CSV.
+
+    Example: colibri run build/shakespeare-moe-nucleo-h743zi "ROMEO:" -n 100
+    """
+    import json
+
+    from colibri.errors import UsageError
+    from colibri.package import load_package
+    from colibri.testing import chosen_emulators
+
+    facts = load_package(package)
+    chosen = chosen_emulators(facts, (emulator,) if emulator else ())[0]
+    if what is None:
+        wanted = "a prompt" if facts.model.kind == "tokens" else "a CSV file"
+        raise UsageError(f"this package needs {wanted}", where="colibri run")
+    if facts.model.kind == "samples":
+        from colibri.running import read_samples, run_samples
+
+        samples = read_samples(Path(what), facts.model.inputs)
+        predictions = run_samples(package, facts, chosen, samples, timeout)
+        if as_json:
+            click.echo(json.dumps([[float(value) for value in row] for row in predictions]))
+            return
+        if labels := facts.model.labels.get("outputs"):
+            click.echo(",".join(f'"{label}"' if "," in label else label for label in labels))
+        for row in predictions:
+            click.echo(",".join(repr(float(str(value))) for value in row))
+        return
+    _generate(package, facts, chosen, what, tokens, tokenizer, timeout, as_json)
+
+
+def _generate(package, facts, chosen, prompt, count, tokenizer, timeout, as_json):  # type: ignore[no-untyped-def]
+    import json
+
+    from colibri.checkpoint.tokenizer import load_tokenizer
+    from colibri.errors import UsageError
+    from colibri.running import run_tokens
+
+    folder = tokenizer or package
+    words = load_tokenizer(folder) if (folder / "tokenizer.json").is_file() or tokenizer is not None else None
+    if words is None:
+        parts = prompt.split()
+        if not all(part.isascii() and part.isdigit() for part in parts):
+            raise UsageError(
+                "the package has no tokenizer", where="PROMPT", hint='give --tokenizer FOLDER, or token ids such as "17 4 256"'
+            )
+        ids = [int(part) for part in parts]
+    else:
+        ids = words.encode(prompt)
+    made: list[int] = []
+    stream = words.stream() if words is not None else None
+    if stream is not None and not as_json:
+        click.echo(prompt, nl=False)
+
+    def show(token: int) -> None:
+        made.append(token)
+        if not as_json:
+            click.echo(stream.push(token) if stream is not None else f"{token} ", nl=False)
+
+    run_tokens(package, facts, chosen, ids, count, timeout, show)
+    if as_json:
+        text = words.decode(made) if words is not None else None
+        click.echo(json.dumps({"prompt": ids, "tokens": made, "text": text}))
+    else:
+        click.echo(stream.finish() if stream is not None else "")

@@ -1,0 +1,158 @@
+"""What a checkpoint is, and which boards could hold it: predicted before any compiler runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from colibri.boards.load import board_names, load_board
+from colibri.boards.profile import Board, Holds
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.emit.literals import comment_text
+from colibri.emit.model_bin import build_model_bin
+from colibri.graph.graph import StateType
+from colibri.passes.kernels import KernelSet
+from colibri.passes.pack import plan_layouts
+from colibri.passes.place import place
+from colibri.passes.quantise import Scheme, quantise_graph
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """One scheme on one board.
+
+    Attributes:
+        weights: bytes of model.bin.
+        memory: bytes of the caller's block.
+        flash_left: bytes that stay for code; negative when the weights alone are too large; None without a limit.
+        ram_left: bytes of the region that holds the block, less stack and application reserve where they share it.
+    """
+
+    board: str
+    scheme: str
+    kv: str
+    weights: int
+    memory: int
+    flash_left: int | None
+    ram_left: int | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether weights and block fit; code is not counted."""
+        return (self.flash_left is None or self.flash_left > 0) and (self.ram_left is None or self.ram_left >= 0)
+
+
+class Inspection(msgspec.Struct, frozen=True):
+    """Facts of a checkpoint; sizes in bytes."""
+
+    name: str
+    family: str
+    kind: str
+    parameters: int
+    inputs: int
+    outputs: int
+    context: int
+    experts: tuple[int, ...]
+    top_k: int
+    routing: str
+    licence: str | None
+    dropped: tuple[str, ...]
+    fits: tuple[Fit, ...]
+
+    def to_json(self) -> bytes:
+        """Sorted keys, ending in a newline."""
+        return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1) + b"\n"
+
+
+def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
+    """Read a checkpoint and plan it for every board in every scheme.
+
+    Raises:
+        BadInput: the checkpoint cannot be used.
+    """
+    from colibri.graph.ops import Router
+
+    boards = [load_board(name) for name in board_names()]
+    fits: list[Fit] = []
+    for scheme in Scheme:
+        for kv in StateType:
+            checkpoint = Checkpoint.open(path)
+            graph = import_graph(checkpoint, ImportOptions(context, kv))
+            if kv is StateType.F16 and not graph.states:
+                continue
+            quantise_graph(graph, scheme)
+            for board in boards:
+                layouts = plan_layouts(graph, KernelSet(board.kernels))
+                weights = len(build_model_bin(graph, layouts, b"", "").data)
+                memory = place(graph, 1, layouts.strides).memory.total
+                fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory))
+    return Inspection(
+        name=checkpoint.path.resolve().name,
+        family=graph.family,
+        kind=str(graph.kind),
+        parameters=graph.parameters(),
+        inputs=graph.input_width,
+        outputs=graph.output_width,
+        context=graph.context,
+        experts=graph.expert_counts(),
+        top_k=max(op.top_k for op in graph.ops if isinstance(op, Router)),
+        routing=graph.routing,
+        licence=checkpoint.licence(),
+        dropped=tuple(graph.dropped),
+        fits=tuple(fits),
+    )
+
+
+def _fit(board: Board, scheme: str, kv: str, weights: int, memory: int) -> Fit:
+    flash, ram = board.region_for(Holds.WEIGHTS), board.region_for(Holds.ARENA)
+    taken = memory
+    if ram == board.region_for(Holds.STACK):
+        taken += board.stack
+    if ram == board.region_for(Holds.DATA):
+        taken += board.reserve
+    return Fit(
+        board.id,
+        scheme,
+        kv,
+        weights,
+        memory,
+        flash.limit - weights if flash.limit else None,
+        ram.limit - taken if ram.limit else None,
+    )
+
+
+def print_inspection(facts: Inspection, console: Console) -> None:
+    """Facts, then a table of boards and schemes."""
+    from rich.table import Table
+
+    shape = (
+        f"vocabulary {facts.outputs:,}, context {facts.context:,}"
+        if facts.kind == "tokens"
+        else f"{facts.inputs} inputs, {facts.outputs} outputs"
+    )
+    console.print(f"{comment_text(facts.name)}: {facts.family}, {facts.parameters:,} parameters, {shape}", markup=False)
+    console.print(f"experts: {'/'.join(map(str, facts.experts))}, top {facts.top_k}: {facts.routing}", markup=False)
+    if facts.licence:
+        console.print(f"licence: {comment_text(facts.licence)}", markup=False)
+    for note in facts.dropped:
+        console.print(f"left out: {comment_text(note, 200)}", markup=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("board", "scheme", "kv", "weights", "memory", "fits, before code"):
+        table.add_column(heading, justify="right" if heading in ("weights", "memory") else "left")
+    for fit in sorted(facts.fits, key=lambda fit: (fit.board, -fit.weights, fit.scheme, fit.kv)):
+        table.add_row(fit.board, fit.scheme, fit.kv, f"{fit.weights:,}", f"{fit.memory:,}", _verdict(fit))
+    console.print(table)
+
+
+def _verdict(fit: Fit) -> str:
+    if fit.flash_left is None or fit.ram_left is None:
+        return "yes"
+    missing = [
+        f"{name} over by {-left:,}" for name, left in (("flash", fit.flash_left), ("RAM", fit.ram_left)) if left < 0
+    ]
+    return ", ".join(missing) or f"yes; {fit.flash_left:,} of flash and {fit.ram_left:,} of RAM stay"

@@ -1,0 +1,136 @@
+"""`colibri run`: the product image in the emulator, with words or numbers going in and out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.boards.profile import Emulator
+from colibri.emulate.runner import run
+from colibri.errors import BadInput, EmulatorFailed
+from colibri.package import Package
+from colibri.toolchain.build import build
+from colibri.toolchain.buildfiles import image_name
+
+_ANSWER = re.compile(rb"> ([0-9a-f]{8}(?: [0-9a-f]{8})*)\n")
+
+
+class AnswerStream:
+    """Collects console output and hands on each whole answer line as 32-bit words."""
+
+    def __init__(self, on_words: Callable[[list[int]], None]) -> None:
+        self._on_words = on_words
+        self._pending = b""
+
+    def push(self, piece: bytes) -> None:
+        """Take in a piece of console output."""
+        *lines, self._pending = (self._pending + piece).split(b"\n")
+        for line in lines:
+            if match := _ANSWER.fullmatch(line.rstrip(b"\r") + b"\n"):
+                self._on_words([int(word, 16) for word in match[1].split()])
+
+
+def _execute(
+    folder: Path, package: Package, emulator: Emulator, request: bytes, timeout: float, stream: AnswerStream
+) -> None:
+    image = image_name(package.board, emulator, "product")
+    if not build(folder, [image]):
+        from colibri.errors import DoesNotFit
+
+        raise DoesNotFit("the product does not fit, so it cannot run", where=package.board.id, hint="see `colibri report`")
+    outcome = run(folder / image, package.board, emulator, request=request, timeout=timeout, on_output=stream.push)
+    if outcome.exit_code != 0:
+        text = [line for line in outcome.output.decode("ascii", "replace").splitlines() if line.startswith("! ")]
+        what = text[-1][2:] if text else f"the program ended with code {outcome.exit_code}"
+        raise EmulatorFailed(what, where=f"{package.board.id} on {emulator.name}")
+
+
+def run_tokens(
+    folder: Path,
+    package: Package,
+    emulator: Emulator,
+    prompt: Sequence[int],
+    count: int,
+    timeout: float,
+    on_token: Callable[[int], None],
+) -> None:
+    """Generate ``count`` tokens greedily after the prompt; ``on_token`` is called as they come.
+
+    Raises:
+        BadInput: an empty prompt, a token beyond the vocabulary, or more tokens than the context holds.
+        EmulatorFailed: hang, fault, or a status that is not ok.
+    """
+    where = f"package {folder}"
+    if not prompt:
+        raise BadInput("the prompt has no tokens", where=where, hint="give at least one word")
+    for token in prompt:
+        if not 0 <= token < package.model.outputs:
+            raise BadInput(f"token {token} is not in the vocabulary of {package.model.outputs}", where=where)
+    # The last token generated is not fed back, so it needs no position.
+    if len(prompt) + count - 1 > package.context:
+        raise BadInput(
+            f"{len(prompt)} prompt tokens and {count} more do not fit into a context of {package.context}",
+            where=where,
+            hint=f"ask for at most {max(package.context - len(prompt) + 1, 0)} with -n, or build with a larger --context",
+        )
+    request = np.array([count, len(prompt), *prompt], "<u4").tobytes()
+    _execute(folder, package, emulator, request, timeout, AnswerStream(lambda words: on_token(words[0])))
+
+
+def run_samples(
+    folder: Path, package: Package, emulator: Emulator, samples: NDArray[np.float32], timeout: float
+) -> NDArray[np.float32]:
+    """Predict ``samples [n, inputs]``; the last batch is filled up with zeros. Returns ``[n, outputs]``.
+
+    Raises:
+        EmulatorFailed: hang, fault, or a status that is not ok.
+    """
+    calls = -(-len(samples) // package.batch)
+    padded = np.zeros((calls * package.batch, package.model.inputs), "<f4")
+    padded[: len(samples)] = samples
+    rows: list[list[int]] = []
+    request = np.array([calls], "<u4").tobytes() + padded.tobytes()
+    _execute(folder, package, emulator, request, timeout, AnswerStream(rows.append))
+    if len(rows) != len(padded) or any(len(row) != package.model.outputs for row in rows):
+        raise EmulatorFailed(f"{len(rows)} answers for {len(padded)} samples", where=package.board.id)
+    return np.array(rows, np.uint32).view(np.float32)[: len(samples)]
+
+
+def read_samples(path: Path, inputs: int) -> NDArray[np.float32]:
+    """Read a CSV of numbers, ``inputs`` a line; one line of column names may stand first.
+
+    Raises:
+        BadInput: unreadable, no samples, a wrong number of columns, or something that is not a finite number.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot be read: {error}", where=str(path)) from None
+    rows: list[list[float]] = []
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row or (number == 1 and not _is_number(row[0])):
+            continue
+        if len(row) != inputs:
+            raise BadInput(f"{len(row)} columns, the model has {inputs} inputs", where=f"{path}, line {number}")
+        for cell in row:
+            if not _is_number(cell) or not math.isfinite(np.float32(cell)):
+                raise BadInput(f"{cell.strip()!r} is not a finite number", where=f"{path}, line {number}")
+        rows.append([float(cell) for cell in row])
+    if not rows:
+        raise BadInput("holds no samples", where=str(path), hint=f"one line a sample, {inputs} numbers each")
+    return np.array(rows, np.float32)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
