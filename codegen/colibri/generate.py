@@ -105,7 +105,10 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
     recipe_hash = hashlib.sha256(recipe).hexdigest()[:32]
     licence = checkpoint.licence()
     model_bin = build_model_bin(
-        graph, layouts, _manifest(graph, name, options, recipe_hash, licence), repr([op.signature() for op in graph.ops])
+        graph,
+        layouts,
+        _manifest(graph, name, options, recipe_hash, licence),
+        repr([op.signature() for op in graph.ops]),
     )
     module = build_module(graph, layouts, placement, kernels, model_bin, rows)
     package = Package(

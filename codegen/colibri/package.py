@@ -126,7 +126,11 @@ def load_package(folder: Path) -> Package:
             "not a Colibri package", where=str(folder), hint="make one with `colibri build CHECKPOINT --board NAME`"
         ) from None
     except msgspec.DecodeError as error:
-        raise BadInput(f"package.json is damaged: {error}", where=str(path), hint="generate the package again") from None
+        raise BadInput(
+            f"package.json is damaged: {error}", where=str(path), hint="generate the package again"
+        ) from None
     if package.schema != SCHEMA:
-        raise BadInput(f"package schema {package.schema}, this Colibri reads {SCHEMA}", where=str(path), hint="generate again")
+        raise BadInput(
+            f"package schema {package.schema}, this Colibri reads {SCHEMA}", where=str(path), hint="generate again"
+        )
     return package

@@ -44,7 +44,9 @@ def _execute(
     if not build(folder, [image]):
         from colibri.errors import DoesNotFit
 
-        raise DoesNotFit("the product does not fit, so it cannot run", where=package.board.id, hint="see `colibri report`")
+        raise DoesNotFit(
+            "the product does not fit, so it cannot run", where=package.board.id, hint="see `colibri report`"
+        )
     outcome = run(folder / image, package.board, emulator, request=request, timeout=timeout, on_output=stream.push)
     if outcome.exit_code != 0:
         text = [line for line in outcome.output.decode("ascii", "replace").splitlines() if line.startswith("! ")]
@@ -78,7 +80,7 @@ def run_tokens(
         raise BadInput(
             f"{len(prompt)} prompt tokens and {count} more do not fit into a context of {package.context}",
             where=where,
-            hint=f"ask for at most {max(package.context - len(prompt) + 1, 0)} with -n, or build with a larger --context",
+            hint=f"ask for at most {max(package.context - len(prompt) + 1, 0)} with -n, or build for more --context",
         )
     request = np.array([count, len(prompt), *prompt], "<u4").tobytes()
     _execute(folder, package, emulator, request, timeout, AnswerStream(lambda words: on_token(words[0])))

@@ -14,6 +14,7 @@ from colibri.emulate.protocol import Response, encode_requests, parse_responses
 from colibri.emulate.runner import run
 from colibri.emulate.symbols import Symbols
 from colibri.errors import BadInput, DoesNotFit, EmulatorFailed, UsageError
+from colibri.instructions import InstructionCount, count_instructions, model_functions
 from colibri.package import Package, load_package
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import image_name
@@ -37,6 +38,7 @@ class EmulatorResult:
         outputs: number of output floats compared.
         mismatches: first difference of each case that differs.
         memory: what the memory check saw, in words; None when it was not asked for or there is no plugin (native).
+        instructions: per token or call; None when not counted, or native.
     """
 
     emulator: str
@@ -46,6 +48,7 @@ class EmulatorResult:
     digest: str
     mismatches: tuple[Mismatch, ...]
     memory: str | None = None
+    instructions: InstructionCount | None = None
 
     @property
     def passed(self) -> bool:
@@ -63,7 +66,9 @@ def chosen_emulators(package: Package, names: tuple[str, ...]) -> list[Emulator]
     for name in names:
         if name not in known:
             raise UsageError(
-                f"board {package.board.id} has no emulator {name!r}", where="--emulator", hint=f"it has {', '.join(known)}"
+                f"board {package.board.id} has no emulator {name!r}",
+                where="--emulator",
+                hint=f"it has {', '.join(known)}",
             )
     return [known[name] for name in names] if names else list(known.values())
 
@@ -81,12 +86,13 @@ def read_cases(folder: Path) -> list[Case]:
         raise BadInput("no test vectors", where=str(path), hint="generate the package again") from None
 
 
-def test_package(
+def check_package(
     folder: Path,
     *,
     emulators: tuple[str, ...] = (),
     timeout: float = 120.0,
     check_memory: bool = False,
+    instructions: bool = False,
     on_result: Callable[[EmulatorResult], None] = lambda _: None,
 ) -> list[EmulatorResult]:
     """Build the test images and run them.
@@ -117,6 +123,8 @@ def test_package(
         result = compare(package, emulator, cases, parse_responses(outcome.output), outcome.exit_code)
         if outcome.observation is not None and outcome.observation.memory is not None:
             result = _with_memory(result, outcome.observation.memory, Symbols.of(image))
+        if instructions:
+            result = replace(result, instructions=count_instructions(folder, package, emulator, timeout))
         on_result(result)
         results.append(result)
     return results
@@ -125,15 +133,7 @@ def test_package(
 def _memory_plugin(folder: Path, package: Package, image: Path) -> Plugin:
     """All code on bare metal; of a Linux program, whose C library has its own ways, only the model's."""
     bare = package.board.kind is BoardKind.BARE
-    return memory_check(image, () if bare else model_functions(folder, image))
-
-
-def model_functions(folder: Path, image: Path) -> tuple[str, ...]:
-    """Functions of the model's archive that are linked into an image."""
-    made = {
-        name for path in (folder / "build" / "model").rglob("*.o") for _, _, name in Symbols.of(path).functions
-    }
-    return tuple(sorted(made & {name for _, _, name in Symbols.of(image).functions}))
+    return memory_check(image, () if bare else sorted(model_functions(folder, image)))
 
 
 def _with_memory(result: EmulatorResult, memory: MemoryUse, symbols: Symbols) -> EmulatorResult:

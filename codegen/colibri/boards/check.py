@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.boards.words import nearest
 from colibri.errors import BadInput
 
 # The traps of each architecture that runs on bare metal, the product's first.
@@ -36,11 +37,8 @@ def check_board(board: Board, where: str) -> None:
 
 def _check_processor(board: Board, where: str) -> None:
     if board.cpu.arch not in ARCHITECTURES:
-        raise BadInput(
-            f"unknown architecture {board.cpu.arch!r}",
-            where=f"{where}: cpu.arch",
-            hint=f"one of {', '.join(ARCHITECTURES)}",
-        )
+        hint = nearest(board.cpu.arch, ARCHITECTURES)
+        raise BadInput(f"unknown architecture {board.cpu.arch!r}", where=f"{where}: cpu.arch", hint=hint)
     if board.kernels[-1:] != ("portable",):
         raise BadInput(
             "the list does not end with portable", where=f"{where}: kernels", hint="every op has a portable kernel"

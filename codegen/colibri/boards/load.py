@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
-from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
@@ -13,13 +11,15 @@ from typing import Any, get_args
 import msgspec
 
 from colibri.boards.check import check_board
+from colibri.boards.locate import KeyPath, dotted, find_line
 from colibri.boards.profile import Board
+from colibri.boards.words import nearest
 from colibri.errors import BadInput
 from colibri.paths import data_folder
 
 _SUFFIX = ".toml"
 _INHERITS = "inherits"
-_SET_BY_LOADER = frozenset({"id"})
+_ID = "id"  # the file's name says it
 
 
 def board_names() -> list[str]:
@@ -39,27 +39,22 @@ def load_board(name_or_path: str | Path) -> Board:
             is known, and the key.
     """
     text = str(name_or_path)
-    if text.endswith(_SUFFIX):
-        path = Path(text)
-    else:
+    path = Path(text)
+    if not text.endswith(_SUFFIX):
         path = data_folder("boards") / f"{text}{_SUFFIX}"
         if text not in board_names():
-            raise BadInput(
-                f"no board {text!r}",
-                where="board",
-                hint=_nearest(text, board_names())
-                or f"there are {', '.join(board_names())}; a file ends with {_SUFFIX}",
-            )
+            hint = f"{nearest(text, board_names())}; a board of your own is a file that ends with {_SUFFIX}"
+            raise BadInput(f"no board {text!r}", where="board", hint=hint)
     chain = _chain(path)
     merged: dict[str, Any] = {}
     for file in reversed(chain):
         merged = _merge(merged, file.tables)
-    merged["id"] = path.stem
     try:
-        board = msgspec.convert(merged, Board)
+        board = msgspec.convert({**merged, _ID: path.stem}, Board)
     except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `$.")
-        raise BadInput(_plain(what, place.rstrip("`")), where=_where(chain, place.rstrip("`"))) from None
+        what, _, place = str(error).partition(" - at `$")
+        key = _key_path(place.rstrip("`"))
+        raise BadInput(_plain(what), where=_giver(chain, key).at(key)) from None
     check_board(board, str(path))
     return board
 
@@ -82,31 +77,28 @@ class _File:
             raise BadInput(f"not TOML: {error}", where=str(path)) from None
         self.inherits = self.tables.pop(_INHERITS, None)
         if self.inherits is not None and not isinstance(self.inherits, str):
-            raise BadInput("is the name of one file, in quotes", where=self.at(_INHERITS))
-        _check_words(self, self.tables, Board, "")
+            raise BadInput("expected the name of one file, in quotes", where=self.at((_INHERITS,)))
+        _check_words(self, self.tables, Board, ())
 
-    def at(self, place: str) -> str:
-        """``file:line: place`` of a key like ``memory[1].kind``, or without the line when the text hides it."""
-        line = _line_of(self.text, place)
-        return f"{self.path}:{line}: {place}" if line else f"{self.path}: {place}"
+    def at(self, key: KeyPath) -> str:
+        """``file:line: key``, without the line when the text does not show it, without the key at the top."""
+        line, _ = find_line(self.text, key)
+        place = f"{self.path}:{line}" if line else str(self.path)
+        return f"{place}: {dotted(key)}" if key else place
 
 
 def _chain(path: Path) -> list[_File]:
     """The file, what it inherits from, and so on."""
     chain = [_File(path)]
     while (name := chain[-1].inherits) is not None:
-        here = chain[-1].path.parent
-        candidates = [folder / f"{name.removesuffix(_SUFFIX)}{_SUFFIX}" for folder in (here, data_folder("boards"))]
-        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        where = chain[-1].at((_INHERITS,))
+        folders = (chain[-1].path.parent, data_folder("boards"))
+        found = next((file for folder in folders if (file := folder / f"{name}{_SUFFIX}").is_file()), None)
         if found is None:
-            known = sorted(
-                {file.stem for folder in (here, data_folder("boards")) for file in folder.glob(f"*{_SUFFIX}")}
-            )
-            raise BadInput(
-                f"no file {name!r} to inherit from", where=chain[-1].at(_INHERITS), hint=_nearest(name, known)
-            )
+            known = {file.stem for folder in folders for file in folder.glob(f"*{_SUFFIX}")} - {path.stem}
+            raise BadInput(f"no file {name!r} to inherit from", where=where, hint=nearest(name, known))
         if any(found.samefile(file.path) for file in chain):
-            raise BadInput(f"a circle: {name!r} inherits from this file", where=chain[-1].at(_INHERITS))
+            raise BadInput(f"inherits in a circle: {name!r} comes back to itself", where=where)
         chain.append(_File(found))
     return chain
 
@@ -120,95 +112,55 @@ def _merge(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-# ---- which file, which line, which word ----
-
-
-def _check_words(file: _File, table: dict[str, Any], struct: type[msgspec.Struct], place: str) -> None:
+def _check_words(file: _File, table: dict[str, Any], struct: type[msgspec.Struct], above: KeyPath) -> None:
     """Look for unknown keys and words in the file that has them, before inheritance hides where they come from."""
     fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
-    known = sorted(
-        set(fields) - (_SET_BY_LOADER if struct is Board else set()) | ({_INHERITS} if struct is Board else set())
-    )
-    for key, value in table.items():
-        at = f"{place}.{key}" if place else key
-        if key not in known:
-            raise BadInput(f"unknown key {key!r}", where=file.at(at), hint=_nearest(key, known) or _one_of(known))
-        _check_value(file, value, fields[key], at)
+    if struct is Board:
+        del fields[_ID]
+    for name, value in table.items():
+        key = (*above, name)
+        if name not in fields:
+            known = [*fields, _INHERITS] if struct is Board else list(fields)
+            raise BadInput("unknown key", where=file.at(key), hint=nearest(name, known))
+        _check_value(file, value, fields[name], key)
 
 
-def _check_value(file: _File, value: object, kind: Any, place: str) -> None:
+def _check_value(file: _File, value: object, kind: Any, key: KeyPath) -> None:
     """Descend into tables and lists; types that do not match are left to msgspec."""
     element = next((part for part in get_args(kind) if part is not Ellipsis), None)
     if isinstance(value, list) and element is not None:
         for index, part in enumerate(value):
-            _check_value(file, part, element, f"{place}[{index}]")
+            _check_value(file, part, element, (*key, index))
     elif isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
-        _check_words(file, value, kind, place)
+        _check_words(file, value, kind, key)
     elif isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str):
         words = [str(member.value) for member in kind]
         if value not in words:
-            raise BadInput(
-                f"unknown word {value!r}", where=file.at(place), hint=_nearest(value, words) or _one_of(words)
-            )
+            raise BadInput(f"unknown word {value!r}", where=file.at(key), hint=nearest(value, words))
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    """A hint with the word that was probably meant, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else ""
+def _key_path(place: str) -> KeyPath:
+    """What msgspec writes behind ``$``.
+
+    >>> _key_path(".memory[1].kind")
+    ('memory', 1, 'kind')
+    """
+    return tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place))
 
 
-def _one_of(words: list[str]) -> str:
-    return f"one of {', '.join(words)}"
+def _plain(what: str) -> str:
+    """What msgspec found, in the words of TOML.
 
-
-def _plain(what: str, place: str) -> str:
-    """Say what msgspec found in the words of a board file.
-
-    >>> _plain("Expected `int`, got `str`", "stack")
-    'expected int, got str'
-    >>> _plain("Object missing required field `title`", "")
-    'title is missing'
+    >>> _plain("Expected `int`, got `str`")
+    'expected integer, got string'
     """
     if missing := re.match(r"Object missing required field `(\w+)`", what):
         return f"{missing[1]} is missing"
-    what = what.replace("`", "").replace("object", "table").replace("array", "list")
-    return what[0].lower() + what[1:]
+    words = {"object": "table", "array": "list", "int": "integer", "str": "string", "bool": "boolean"}
+    what = re.sub(r"`(\w+)`", lambda word: words.get(word[1], word[1]), what)
+    return what[:1].lower() + what[1:]
 
 
-def _where(chain: list[_File], place: str) -> str:
-    """The first file of the chain that gives the key."""
-    if not place:
-        return str(chain[0].path)
-    top = re.split(r"[.\[]", place)[0]
-    for file in chain:
-        if top in file.tables and _line_of(file.text, place):
-            return file.at(place)
-    return next((file for file in chain if top in file.tables), chain[0]).at(place)
-
-
-def _line_of(text: str, place: str) -> int:
-    """Line of a key like ``cpu.fpu`` or ``memory[1].kind``; 0 when it is not written in the plain way.
-
-    >>> _line_of('a = 1\\n[[memory]]\\n[[memory]]\\nkind = "x"\\n', "memory[1].kind")
-    4
-    """
-    wanted = re.sub(r"\[\d+\]$", "", place)  # an element of an inline list is on the line of its key
-    seen: dict[str, int] = {}
-    table = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[\[\s*([\w.-]+)\s*\]\]", line):
-            index = seen[header[1]] = seen.get(header[1], -1) + 1
-            table = f"{header[1]}[{index}]"
-        elif header := re.match(r"\s*\[\s*([\w.-]+)\s*\]", line):
-            table = header[1]
-        elif key := re.match(r"\s*([\w.-]+)\s*=", line):
-            here = f"{table}.{key[1]}" if table else key[1]
-            if here == wanted:
-                return number
-            continue
-        else:
-            continue
-        if table in (wanted, place):
-            return number
-    return 0
+def _giver(chain: list[_File], key: KeyPath) -> _File:
+    """The file of the chain that shows most of a key, the nearest first."""
+    return max(chain, key=lambda file: find_line(file.text, key)[1])

@@ -9,7 +9,9 @@ import click
 
 @click.command("inspect", short_help="What is in a checkpoint, and where it would fit.")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("--context", type=click.IntRange(1, 1 << 20), help="Positions (token models).  [default: the checkpoint's]")
+@click.option(
+    "--context", type=click.IntRange(1, 1 << 20), help="Positions (token models).  [default: the checkpoint's]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def command(checkpoint: Path, context: int | None, as_json: bool) -> None:
     """Read CHECKPOINT completely, and say what it is and which boards could hold it, by scheme.

@@ -21,13 +21,15 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         [
             click.argument("checkpoint", type=click.Path(path_type=Path)),
-            click.option("--board", required=True, metavar="NAME", help="Board, see `colibri boards`, or a .toml file."),
+            click.option("--board", required=True, metavar="NAME",
+                         help="Board, see `colibri boards`, or a .toml file."),
             click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the package."),
             click.option("--scheme", type=click.Choice(SCHEMES), default="w8a8", show_default=True,
                          help="Bits of weights and activations; the router stays fp32."),
             click.option("--kv", type=click.Choice(["f32", "f16"]), default="f32", show_default=True,
                          help="Key and value states."),
-            click.option("--batch", type=click.IntRange(1, 1024), help="Samples in a call (sensor models).  [default: 1]"),
+            click.option("--batch", type=click.IntRange(1, 1024),
+                         help="Samples in a call (sensor models).  [default: 1]"),
             click.option("--prefill", type=click.IntRange(1, 1024),
                          help="Tokens taken in at once (token models).  [default: 1]"),
             click.option("--context", type=click.IntRange(1, 1 << 20),
@@ -35,7 +37,8 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--drop-expert", multiple=True, metavar="LAYER:ID", help="Leave an expert out; repeatable."),
             click.option("--keep-experts", type=click.Path(path_type=Path), metavar="FILE",
                          help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
-            click.option("--prefix", metavar="NAME", help="Prefix of C names.  [default: from the checkpoint's folder]"),
+            click.option("--prefix", metavar="NAME",
+                         help="Prefix of C names.  [default: from the checkpoint's folder]"),
         ]
     ):  # fmt: skip
         function = option(function)

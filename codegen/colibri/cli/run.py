@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from colibri.boards.profile import Emulator
+    from colibri.package import Package
 
 
 @click.command("run", short_help="Run the product in the emulator, on words or numbers.")
 @click.argument("package", type=click.Path(path_type=Path))
 @click.argument("what", metavar="[PROMPT|CSV]", required=False)
-@click.option("-n", "--tokens", type=click.IntRange(1, 1 << 20), default=64, show_default=True, help="Tokens to generate.")
-@click.option("--tokenizer", type=click.Path(path_type=Path), help="Folder with tokenizer.json.  [default: in the package]")
+@click.option(
+    "-n", "--tokens", type=click.IntRange(1, 1 << 20), default=64, show_default=True, help="Tokens to generate."
+)
+@click.option(
+    "--tokenizer", type=click.Path(path_type=Path), help="Folder with tokenizer.json.  [default: in the package]"
+)
 @click.option("--emulator", metavar="NAME", help="Which of the board's emulators.  [default: the first]")
 @click.option("--timeout", type=click.FloatRange(1.0), default=300.0, show_default=True, help="Seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print tokens, text or predictions as JSON.")
@@ -58,7 +67,17 @@ def command(
     _generate(package, facts, chosen, what, tokens, tokenizer, timeout, as_json)
 
 
-def _generate(package, facts, chosen, prompt, count, tokenizer, timeout, as_json):  # type: ignore[no-untyped-def]
+def _generate(
+    package: Path,
+    facts: Package,
+    chosen: Emulator,
+    prompt: str,
+    count: int,
+    tokenizer: Path | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Continue the prompt, and print each word as it comes."""
     import json
 
     from colibri.checkpoint.tokenizer import load_tokenizer
@@ -71,17 +90,19 @@ def _generate(package, facts, chosen, prompt, count, tokenizer, timeout, as_json
         parts = prompt.split()
         if not all(part.isascii() and part.isdigit() for part in parts):
             raise UsageError(
-                "the package has no tokenizer", where="PROMPT", hint='give --tokenizer FOLDER, or token ids such as "17 4 256"'
+                "the package has no tokenizer",
+                where="PROMPT",
+                hint='give --tokenizer FOLDER, or token ids such as "17 4 256"',
             )
         ids = [int(part) for part in parts]
     else:
         ids = words.encode(prompt)
     made: list[int] = []
     stream = words.stream() if words is not None else None
-    if stream is not None and not as_json:
-        click.echo(prompt, nl=False)
 
     def show(token: int) -> None:
+        if stream is not None and not made and not as_json:
+            click.echo(prompt, nl=False)
         made.append(token)
         if not as_json:
             click.echo(stream.push(token) if stream is not None else f"{token} ", nl=False)

@@ -10,10 +10,17 @@ import click
 @click.command("test", short_help="Run the golden inputs on the emulated board; compare every bit.")
 @click.argument("package", type=click.Path(path_type=Path))
 @click.option("--emulator", multiple=True, metavar="NAME", help="Only in this emulator of the board; repeatable.")
-@click.option("--timeout", type=click.FloatRange(1.0), default=300.0, show_default=True, help="Seconds for each emulator.")
-@click.option("--check-memory", is_flag=True, help="Also refuse unaligned accesses and those outside the board's memory.")
+@click.option(
+    "--timeout", type=click.FloatRange(1.0), default=300.0, show_default=True, help="Seconds for each emulator."
+)
+@click.option(
+    "--check-memory", is_flag=True, help="Also refuse unaligned accesses and those outside the board's memory."
+)
+@click.option("--instructions", is_flag=True, help="Also count instructions per token or call (not time).")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-def command(package: Path, emulator: tuple[str, ...], timeout: float, check_memory: bool, as_json: bool) -> None:
+def command(
+    package: Path, emulator: tuple[str, ...], timeout: float, check_memory: bool, instructions: bool, as_json: bool
+) -> None:
     """Test PACKAGE in each emulator of its board: every output float must have the bits of the numpy reference.
 
     Example: colibri test build/shakespeare-moe-nucleo-h743zi
@@ -22,7 +29,7 @@ def command(package: Path, emulator: tuple[str, ...], timeout: float, check_memo
     import json
 
     from colibri.errors import CheckFailed
-    from colibri.testing import EmulatorResult, test_package
+    from colibri.testing import EmulatorResult, check_package
 
     def show(result: EmulatorResult) -> None:
         if as_json:
@@ -36,8 +43,17 @@ def command(package: Path, emulator: tuple[str, ...], timeout: float, check_memo
             click.echo(f"  {line.case}: {line.what}")
         if result.memory is not None:
             click.echo(f"  memory: {result.memory}")
+        if result.instructions is not None:
+            click.echo(f"  {result.instructions.per_call:,} instructions per {result.instructions.unit}")
 
-    results = test_package(package, emulators=emulator, timeout=timeout, check_memory=check_memory, on_result=show)
+    results = check_package(
+        package,
+        emulators=emulator,
+        timeout=timeout,
+        check_memory=check_memory,
+        instructions=instructions,
+        on_result=show,
+    )
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(result) for result in results], indent=1, sort_keys=True))
     failed = [result.emulator for result in results if not result.passed]

@@ -244,7 +244,9 @@ class CScope:
         return parts
 
     def _declare(self, name: str, element: str, buffer: str, suffix: str) -> str:
-        self._function.declarations[name] = f"{element} *const {name} = colibri_at(c->memory, AT_{buffer.upper()}{suffix});"
+        self._function.declarations[name] = (
+            f"{element} *const {name} = colibri_at(c->memory, AT_{buffer.upper()}{suffix});"
+        )
         return name
 
     # ---- kernels that several ops share ----
@@ -266,26 +268,28 @@ class CScope:
         count = str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
         each = Rows(rows)
         if floats:
-            dot = f"colibri_{stem}(sum, {self.as_floats('w', layout.data)} + n * {layout.padded_k}, {each.at('x', k)}, {k});"
+            data = f"{self.as_floats('w', layout.data)} + n * {layout.padded_k}"
+            dot = f"colibri_{stem}(sum, {data}, {each.at('x', k)}, {k});"
             store = f"colibri_store({each.at('y', n)} + n, sum, {bias}, {count});"
             params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
         else:
             stride = aligned(k, layout.tile_cols)
-            data = f"w + {layout.data} + n * {layout.padded_k if layout.format is WeightFormat.W8 else layout.padded_k // 2}"
-            groups = f"w + {layout.group_scale} + n * {layout.padded_k // 32}, " if layout.format is WeightFormat.W4 else ""
+            row_bytes = layout.padded_k if layout.format is WeightFormat.W8 else layout.padded_k // 2
+            data = f"w + {layout.data} + n * {row_bytes}"
+            groups = (
+                f"w + {layout.group_scale} + n * {layout.padded_k // 32}, " if layout.format is WeightFormat.W4 else ""
+            )
             dot = f"colibri_{stem}(sum, {data}, {groups}{each.at('x', stride)}, {layout.padded_k});"
             scale = f"{self.as_floats('w', layout.row_scale)} + n"
-            store = f"colibri_store_scaled({each.at('y', n)} + n, sum, {scale}, {bias}, {each.element('x_scale')}, {count});"
+            scales = f"{scale}, {bias}, {each.element('x_scale')}"
+            store = f"colibri_store_scaled({each.at('y', n)} + n, sum, {scales}, {count});"
             params = (
                 f"float *restrict y, const uint8_t *restrict w, const {_ELEMENT[kind]} *restrict x, "
                 "const float *restrict x_scale"
             )
         body = [
             f"for (int n = 0; n < {n}; n += {tile}) {{",
-            *(
-                f"    {line}"
-                for line in each.loop([f"{'float' if floats else 'int32_t'} sum[{tile}];", dot, store])
-            ),
+            *(f"    {line}" for line in each.loop([f"{'float' if floats else 'int32_t'} sum[{tile}];", dot, store])),
             "}",
         ]
         plus = " + bias" if with_bias else ""

@@ -106,4 +106,6 @@ def _program(steps: list[Step], graph: Graph, rows: int, prefix: str) -> _Functi
             lines.append("}")
     outside = ", const uint32_t *tokens" if tokens else ", const float *input, float *output"
     what = f"{rows} token{'s' if rows > 1 else ''}" if tokens else f"{rows} sample{'s' if rows > 1 else ''}"
-    return _FunctionText(f"layers_{rows}", f"const struct {prefix}_context *c{outside}", lines, f"All layers for {what}.")
+    return _FunctionText(
+        f"layers_{rows}", f"const struct {prefix}_context *c{outside}", lines, f"All layers for {what}."
+    )

@@ -8,11 +8,16 @@ import numpy as np
 
 from colibri.errors import UsageError
 
-_KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main colibri "
-    "bool true false asm typeof".split()
-)
+# fmt: off
+_RESERVED = frozenset([
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "main",
+    "colibri", "bool", "true", "false", "asm", "typeof",
+    # targets of the build files, and the port's own prefix
+    "all", "clean", "gcc", "help", "install", "oversize", "package", "port", "product", "test",
+])
+# fmt: on
 
 
 def float_literal(value: float) -> str:
@@ -36,7 +41,7 @@ def identifier(text: str) -> str:
     'm_7_seas'
     """
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40].strip("_")
-    return name if name and name[0].isalpha() and name not in _KEYWORDS else f"m_{name}".rstrip("_")
+    return name if name and name[0].isalpha() and name not in _RESERVED else f"m_{name}".rstrip("_")
 
 
 def checked_prefix(text: str) -> str:
@@ -45,9 +50,11 @@ def checked_prefix(text: str) -> str:
     Raises:
         UsageError: it is not a C identifier of lower case letters, digits and underscores.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", text) or text in _KEYWORDS:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", text) or text in _RESERVED:
         raise UsageError(
-            f"{text!r} cannot begin C names", where="--prefix", hint="use a-z, 0-9 and _, starting with a letter, at most 40"
+            f"{text!r} cannot begin C names",
+            where="--prefix",
+            hint="use a-z, 0-9 and _, starting with a letter, at most 40",
         )
     return text
 
@@ -59,6 +66,5 @@ def comment_text(text: str, limit: int = 80) -> str:
     'a * / int x; / * ? ?/'
     """
     plain = "".join(c if " " <= c <= "~" else "?" for c in text)[:limit]
-    for pair in ("*/", "/*", "??"):
-        plain = plain.replace(pair, f"{pair[0]} {pair[1]}")
+    plain = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
     return plain.rstrip("\\")

@@ -66,7 +66,9 @@ def build_module(
                 scope.op = op
                 op.emit(scope)
     headers = [instances.headers[stem] for stem in sorted(instances.headers)]
-    return Module(headers, list(instances.made.values()), blocks, steps, _arena(graph, layouts, placement, rows), row_counts)
+    return Module(
+        headers, list(instances.made.values()), blocks, steps, _arena(graph, layouts, placement, rows), row_counts
+    )
 
 
 def _find_blocks(graph: Graph, placement: Placement, model_bin: ModelBin) -> tuple[list[Step], list[Block]]:

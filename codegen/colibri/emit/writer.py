@@ -68,7 +68,10 @@ def _fill(folder: Path, contents: Contents) -> None:
     port = _copy_port(folder, board)
     values = _common_values(contents)
     _write(folder / "model.h", render("package/model.h.j2", values))
-    _write(folder / "src/model.c", render("package/model.c.j2", {**values, **model_c_values(contents.module, contents.graph, package.prefix)}))
+    _write(
+        folder / "src/model.c",
+        render("package/model.c.j2", {**values, **model_c_values(contents.module, contents.graph, package.prefix)}),
+    )
     _write(folder / "src/model_bin.S", render("package/model_bin.S.j2", values))
     _write(folder / "app/product.c", render("app/product.c.j2", values))
     _write(folder / "app/test.c", render("app/test.c.j2", values))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.graph.float32 import Float, Int, canonical, matvec
-from colibri.graph.graph import Graph, ModelKind
+from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.weights import Matrix, WeightFormat
 
 
@@ -108,8 +108,9 @@ class Reference:
         """Forget all positions."""
         self.position = 0
         for state in self.graph.states.values():
-            dtype = np.float32 if state.type == "f32" else np.float16
-            self.states[state.name] = np.zeros((self.sequences, state.capacity, state.width), dtype)
+            shape = (self.sequences, state.capacity, state.width)
+            f16 = state.type is StateType.F16
+            self.states[state.name] = np.zeros(shape, np.float16) if f16 else np.zeros(shape, np.float32)
 
     def forward(self, samples: Float) -> Float:
         """Predict ``[rows, inputs]`` to ``[rows, outputs]``; rows are independent."""

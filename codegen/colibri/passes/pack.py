@@ -122,7 +122,7 @@ class Layouts:
 
 
 def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
-    """Choose the packing of each matrix by the kernel that reads it (an embedding that is also the head: the head's)."""
+    """Choose the packing of each matrix by the kernel that reads it (a tied embedding: by the head's)."""
     matrices: dict[str, MatrixLayout] = {}
     strides: dict[str, int] = {}
 

@@ -106,7 +106,8 @@ def place(graph: Graph, rows: int, strides: dict[str, int]) -> Placement:
         live = lives[name]
         spans.append(Span(name, "arena", start, stop - start, live[0][0], live[-1][1]))
     buffers = {
-        name: BufferPlace(start, start + parts[name][0] if parts[name][1] else -1) for name, (start, _) in placed.items()
+        name: BufferPlace(start, start + parts[name][0] if parts[name][1] else -1)
+        for name, (start, _) in placed.items()
     }
     memory = Memory(CONTEXT_BYTES, arena - CONTEXT_BYTES, end - arena, end, tuple(spans))
     return Placement(memory, buffers, states)

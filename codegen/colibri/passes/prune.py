@@ -27,7 +27,9 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
     for layer, ids in sorted(drops.items()):
         if layer not in layers:
             known = ", ".join(str(known) for known in layers)
-            raise BadInput(f"no experts in layer {layer}", where="dropped experts", hint=f"layers with experts: {known}")
+            raise BadInput(
+                f"no experts in layer {layer}", where="dropped experts", hint=f"layers with experts: {known}"
+            )
         have = {expert.id for expert in layers[layer].kept}
         if unknown := sorted(ids - have):
             raise BadInput(
@@ -39,7 +41,8 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
                 where="dropped experts",
                 hint="keep more",
             )
-    graph.pruned = {layer: set(ids) for layer, ids in drops.items()}
+    for layer, ids in drops.items():
+        graph.pruned[layer] = graph.pruned.get(layer, set()) | ids
     for position, op in enumerate(graph.ops):
         ids = drops.get(op.layer, set()) if op.layer is not None else set()
         if not ids:
@@ -70,10 +73,14 @@ def keep_only(graph: Graph, keep: Mapping[int, set[int]]) -> dict[int, set[int]]
     layers = {op.layer: {e.id for e in op.kept} for op in graph.ops if isinstance(op, Experts)}
     for layer, ids in keep.items():
         if layer not in layers:
-            raise BadInput(f"no experts in layer {layer}", where="kept experts", hint=f"layers: {sorted(map(str, layers))}")
+            raise BadInput(
+                f"no experts in layer {layer}", where="kept experts", hint=f"layers: {sorted(map(str, layers))}"
+            )
         if unknown := sorted(ids - layers[layer]):
             raise BadInput(
-                f"layer {layer} has no expert {unknown[0]}", where="kept experts", hint=f"it has {sorted(layers[layer])}"
+                f"layer {layer} has no expert {unknown[0]}",
+                where="kept experts",
+                hint=f"it has {sorted(layers[layer])}",
             )
         drops[layer] = layers[layer] - ids
     return drops

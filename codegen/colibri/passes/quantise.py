@@ -44,6 +44,8 @@ _FORMATS = {
 # Short rows leave room to search: with few columns some scale rounds them all well. Long rows average that out.
 _SEARCH_BUDGET = 1 << 18
 _SEARCH_MOST = 2000
+# A row of smaller weights counts as zeros: its scale would lose bits, or be 0 itself.
+_LEAST_W8_ROW = np.float32(2.0**-100)
 
 
 def quantise_w8(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -57,7 +59,8 @@ def quantise_w8(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
     count = min(_SEARCH_MOST, _SEARCH_BUDGET // (k * k))
     tops = np.concatenate([[127.0], np.linspace(127.49, 64.0, count)]) if count > 1 else np.array([127.0])
     largest = np.abs(dense).max(axis=1)
-    scales = (np.where(largest > 0, largest, np.float32(1)) / tops.astype(np.float32)[:, None]).astype(np.float32)
+    live = largest >= _LEAST_W8_ROW
+    scales = (np.where(live, largest, np.float32(1)) / tops.astype(np.float32)[:, None]).astype(np.float32)
     wide, exact = scales.astype(np.float64), dense.astype(np.float64)
     squares, bias = np.zeros(scales.shape), np.zeros(scales.shape)
     for column in range(k):  # a loop, so that the order of the sums is the same everywhere
@@ -67,7 +70,8 @@ def quantise_w8(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
     best = np.argmin(squares + bias * bias / 4, axis=0)
     scale = scales[best, np.arange(n)]
     integers = np.clip(np.rint(exact / scale.astype(np.float64)[:, None]), -W8_MAX, W8_MAX)
-    return integers.astype(np.int8), np.where(largest > 0, scale, np.float32(0)).astype(np.float32)
+    integers = np.where(live[:, None], integers, 0.0)
+    return integers.astype(np.int8), np.where(live, scale, np.float32(0)).astype(np.float32)
 
 
 def quantise_w4(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.uint8], NDArray[np.float32]]:
@@ -102,9 +106,7 @@ def quantise_matrix(matrix: Matrix, form: WeightFormat) -> Matrix:
         return replace(matrix, format=form, dense=None, integers=integers, row_scale=row_scale)
     if form is WeightFormat.W4:
         integers, group_scale, row_scale = quantise_w4(matrix.dense)
-        return replace(
-            matrix, format=form, dense=None, integers=integers, group_scale=group_scale, row_scale=row_scale
-        )
+        return replace(matrix, format=form, dense=None, integers=integers, group_scale=group_scale, row_scale=row_scale)
     return matrix
 
 
@@ -114,7 +116,7 @@ def activation_limit(form: WeightFormat, kind: BufferKind, k: int, where: str) -
     The bound holds for any weights of the format, not only these, so that `model.bin` can be replaced in the field.
 
     Raises:
-        BadInput: even 8-bit activations could overflow (k above 133,152 for w8, 8,288 for w4).
+        BadInput: even 8-bit activations could overflow (k above 133,144 for w8, 8,288 for w4).
     """
     largest = {WeightFormat.W8: W8_MAX, WeightFormat.W4: -W4_MIN * GROUP_SCALE_MAX}[form]
     limit = INT32_MAX // (largest * k)

@@ -1,4 +1,4 @@
-"""Find the compiler of a board: the first that compiles and links a line with the board's own flags."""
+"""Find the compiler of a board, by compiling and linking a line with the board's own flags."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from colibri.boards.profile import Board, BoardKind
+from colibri.boards.profile import Board
 from colibri.errors import ToolMissing
 from colibri.toolchain.probe import install_command, program_version, why_not_compile, why_not_link
 
@@ -33,7 +33,6 @@ class Compiler(msgspec.Struct, frozen=True):
     ar: str
     objcopy: str
     objdump: str
-    nm: str
     size: str
     target: tuple[str, ...] = ()
     version: str = ""
@@ -46,91 +45,75 @@ class Compiler(msgspec.Struct, frozen=True):
     @property
     def programs(self) -> tuple[str, ...]:
         """Everything that must be installed."""
-        return (self.cc, self.ar, self.objcopy, self.objdump, self.nm, self.size)
+        return (self.cc, self.ar, self.objcopy, self.objdump, self.size)
 
 
 @dataclass(frozen=True)
-class Rejected:
-    """A compiler that does not serve, and the first line of why."""
+class Tried:
+    """A compiler that was tried.
 
-    cc: str
+    Attributes:
+        reason: why it does not serve, in a line; empty when it does.
+    """
+
+    compiler: Compiler
     reason: str
 
 
-@dataclass(frozen=True)
-class Search:
-    """What came of looking for a compiler: the one found, and those tried before it."""
-
-    found: Compiler | None
-    rejected: tuple[Rejected, ...]
-
-
 def find_toolchain(board: Board) -> Compiler:
-    """Return the board's compiler.
+    """Return the board's compiler: the one that ``build.ninja`` names, on every machine the same.
 
     Raises:
-        ToolMissing: none links a line with the board's flags; the hint installs the one that the board names.
+        ToolMissing: it is not installed or does not link a line with the board's flags; the hint installs it.
     """
-    search = search_toolchain(board)
-    if search.found is None:
-        first = search.rejected[0]
+    tried = try_gcc(board)
+    if tried.reason:
         hint = install_command(board.toolchain.apt)
-        raise ToolMissing(f"no compiler: {first.cc}: {first.reason}", where=f"board {board.id}", hint=hint)
-    return search.found
+        raise ToolMissing(f"{tried.compiler.cc}: {tried.reason}", where=f"board {board.id}", hint=hint)
+    return tried.compiler
 
 
-def search_toolchain(board: Board) -> Search:
-    """Try the board's gcc; for Linux boards the host's gcc too, if it makes such programs; then clang with lld."""
-    rejected = []
-    for candidate in _candidates(board):
-        reason = _why_not(candidate, board)
-        if not reason:
-            found = msgspec.structs.replace(candidate, version=program_version(candidate.cc))
-            return Search(found, tuple(rejected))
-        rejected.append(Rejected(candidate.cc, reason))
-    return Search(None, tuple(rejected))
+def find_clang(board: Board) -> Compiler | None:
+    """Return a clang that compiles for the board, or None. It need not link: it has no libgcc of its own."""
+    tried = try_clang(board)
+    return None if tried.reason else tried.compiler
 
 
-def find_clang(board: Board) -> str | None:
-    """Return the name of a clang that compiles (need not link) for the board, or None."""
-    clang = _clang(board)
-    return None if why_not_compile((clang.cc, clang.target[0]), board) else clang.cc
-
-
-def _why_not(candidate: Compiler, board: Board) -> str:
-    missing = [program for program in candidate.programs if shutil.which(program) is None]
-    if missing:
-        return "not installed" if missing[0] == candidate.cc else f"{missing[0]} is not installed"
-    return why_not_link(candidate.command, board)
-
-
-def _candidates(board: Board) -> list[Compiler]:
-    prefixes = [board.toolchain.prefix]
-    if board.kind is BoardKind.LINUX:
-        prefixes += [f"{board.toolchain.clang_target}-", ""]
-    return [*map(_gcc, dict.fromkeys(prefixes)), _clang(board)]
-
-
-def _gcc(prefix: str) -> Compiler:
-    return Compiler(
+def try_gcc(board: Board) -> Tried:
+    """Compile and link a line with the board's gcc."""
+    prefix = board.toolchain.prefix
+    gcc = Compiler(
         family=Family.GCC,
         cc=f"{prefix}gcc",
         ar=f"{prefix}ar",
         objcopy=f"{prefix}objcopy",
         objdump=f"{prefix}objdump",
-        nm=f"{prefix}nm",
         size=f"{prefix}size",
     )
+    return _tried(gcc, _not_installed(gcc) or why_not_link(gcc.command, board))
 
 
-def _clang(board: Board) -> Compiler:
-    return Compiler(
+def try_clang(board: Board) -> Tried:
+    """Compile a line with clang."""
+    clang = Compiler(
         family=Family.CLANG,
         cc="clang",
         ar="llvm-ar",
         objcopy="llvm-objcopy",
         objdump="llvm-objdump",
-        nm="llvm-nm",
         size="llvm-size",
         target=(f"--target={board.toolchain.clang_target}", "-fuse-ld=lld"),
     )
+    return _tried(clang, _not_installed(clang) or why_not_compile((clang.cc, clang.target[0]), board))
+
+
+def _tried(compiler: Compiler, reason: str) -> Tried:
+    version = program_version(compiler.cc) if shutil.which(compiler.cc) else ""
+    return Tried(msgspec.structs.replace(compiler, version=version), reason)
+
+
+def _not_installed(compiler: Compiler) -> str:
+    missing = [program for program in compiler.programs if shutil.which(program) is None]
+    if not missing:
+        return ""
+    return "not installed" if missing[0] == compiler.cc else f"{missing[0]} is not installed"

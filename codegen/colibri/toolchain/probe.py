@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind
@@ -75,8 +76,19 @@ def why_not_link(command: Sequence[str], board: Board) -> str:
     return _why_not(command, board, ["-static"], [])
 
 
-def examine_emulator(board: Board, emulator: Emulator) -> EmulatorProbe:
-    """Find out whether an emulator is there and knows the machine and the processor that the board asks for."""
+def examine_emulator(board: Board, emulator: Emulator, command: Sequence[str] = ()) -> EmulatorProbe:
+    """Find out whether an emulator is there, knows the machine and the processor, and runs a Linux board's program.
+
+    Args:
+        command: a compiler that links for the board, to make that program; without it nothing is run.
+    """
+    probe = _examine_names(board, emulator)
+    if probe.problem or not command or board.kind is not BoardKind.LINUX:
+        return probe
+    return replace(probe, problem=_why_not_run(command, board, emulator))
+
+
+def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
     if emulator.kind is EmulatorKind.NATIVE:
         return _examine_host(board)
     if shutil.which(emulator.program) is None:
@@ -89,13 +101,17 @@ def examine_emulator(board: Board, emulator: Emulator) -> EmulatorProbe:
     return EmulatorProbe(version)
 
 
-def probe_emulator(board: Board, emulator: Emulator) -> str:
+def probe_emulator(board: Board, emulator: Emulator, command: Sequence[str] = ()) -> str:
     """Return the version line of an emulator that can run the board's image.
 
+    Args:
+        command: as `examine_emulator` takes it.
+
     Raises:
-        ToolMissing: it is not installed or does not know the machine or the processor; the hint installs it.
+        ToolMissing: it is not installed, does not know the machine or the processor, or does not run a program;
+            the hint installs it.
     """
-    result = examine_emulator(board, emulator)
+    result = examine_emulator(board, emulator, command)
     if result.problem:
         program = emulator.program or emulator.name
         raise ToolMissing(f"{program}: {result.problem}", where=f"board {board.id}", hint=install_command(emulator.apt))
@@ -110,13 +126,31 @@ def install_command(apt: Sequence[str]) -> str:
 def _why_not(command: Sequence[str], board: Board, before: list[str], after: list[str]) -> str:
     if shutil.which(command[0]) is None:
         return "not installed"
+    with tempfile.TemporaryDirectory(prefix="colibri-probe-") as folder:
+        return _compile(command, board, Path(folder) / "probe", before, after)
+
+
+def _compile(command: Sequence[str], board: Board, output: Path, before: list[str], after: list[str]) -> str:
+    """Make ``output``; return the first line of the error."""
     bare = board.kind is BoardKind.BARE
-    with tempfile.TemporaryDirectory(prefix="colibri-probe-") as name:
-        source = Path(name) / "probe.c"
-        source.write_text(_BARE_PROGRAM if bare else _LINUX_PROGRAM)
-        flags = [*board.toolchain.flags, "-std=c11", "-O2", *(["-ffreestanding"] if bare else [])]
-        code, output = _run([*command, *flags, *before, str(source), "-o", str(Path(name) / "probe"), *after])
-    return "" if code == 0 else _complaint(output) or f"ended with {code} and said nothing"
+    source = output.with_suffix(".c")
+    source.write_text(_BARE_PROGRAM if bare else _LINUX_PROGRAM)
+    flags = [*board.toolchain.flags, "-std=c11", "-O2", *(["-ffreestanding"] if bare else [])]
+    code, text = _run([*command, *flags, *before, str(source), "-o", str(output), *after])
+    return "" if code == 0 else _complaint(text) or f"ended with {code} and said nothing"
+
+
+def _why_not_run(command: Sequence[str], board: Board, emulator: Emulator) -> str:
+    """Run a program in the emulator and return what went wrong."""
+    with tempfile.TemporaryDirectory(prefix="colibri-probe-") as folder:
+        program = Path(folder) / "probe"
+        if reason := _compile(command, board, program, ["-static"], []):
+            return f"there is no program to try it with: {reason}"
+        starter = [emulator.program, *emulator.args] if emulator.program else []
+        code, text = _run([*starter, str(program)])
+    if code == 0 and _first_line(text) == "hello":
+        return ""
+    return f"does not run a program: {_first_line(text) or f'it ended with {code}'}"
 
 
 def _run(command: Sequence[str]) -> tuple[int, str]:
@@ -151,7 +185,7 @@ def _first_line(text: str) -> str:
 
 def _value_of(args: Sequence[str], options: Sequence[str]) -> str:
     """What follows an option, up to its first comma; empty without the option."""
-    values = [value for option, value in zip(args, args[1:], strict=False) if option in options]
+    values = [value for option, value in pairwise(args) if option in options]
     return values[-1].split(",")[0] if values else ""
 
 

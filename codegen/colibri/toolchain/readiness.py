@@ -8,15 +8,24 @@ import msgspec
 
 from colibri.boards.profile import Board, EmulatorKind
 from colibri.errors import ToolMissing
-from colibri.toolchain.find import Compiler, find_clang, search_toolchain
-from colibri.toolchain.probe import examine_emulator, install_command, program_version
+from colibri.toolchain.find import Tried, try_clang, try_gcc
+from colibri.toolchain.probe import examine_emulator, install_command
 
 
-class CompilerTried(msgspec.Struct, frozen=True):
-    """A compiler that was rejected, and the first line of why."""
+class CompilerState(msgspec.Struct, frozen=True):
+    """A compiler that was tried.
 
-    cc: str
-    reason: str
+    Attributes:
+        program: the executable.
+        version: version line; empty when not installed.
+        problem: why it does not serve; empty when it does.
+        needed: whether the board is incomplete without it. clang is a second opinion.
+    """
+
+    program: str
+    version: str
+    problem: str
+    needed: bool
 
 
 class EmulatorState(msgspec.Struct, frozen=True):
@@ -27,7 +36,7 @@ class EmulatorState(msgspec.Struct, frozen=True):
         program: executable; empty for native.
         version: version line; empty when not installed.
         problem: why it does not serve; empty when it does.
-        needed: whether the board is incomplete without it. Native runs are a bonus of hosts that are like the board.
+        needed: whether the board is incomplete without it. A native run is a gift of hosts that are like the board.
     """
 
     name: str
@@ -42,25 +51,26 @@ class Readiness(msgspec.Struct, frozen=True):
 
     Attributes:
         board: its name.
-        compiler: None when no candidate links for the board.
-        clang: version line of a clang that compiles for it too; empty without one.
-        rejected: compilers tried before.
+        compilers: the one that ``build.ninja`` names, then clang.
         emulators: in the order of the board file.
         apt: Debian packages that are missing.
     """
 
     board: str
-    compiler: Compiler | None
-    clang: str
-    rejected: tuple[CompilerTried, ...]
+    compilers: tuple[CompilerState, ...]
     emulators: tuple[EmulatorState, ...]
     apt: tuple[str, ...]
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What must be there and is not: ``compiler``, and names of emulators."""
-        emulators = tuple(state.name for state in self.emulators if state.needed and state.problem)
-        return emulators if self.compiler else ("compiler", *emulators)
+        """What must be there and is not: names of compilers, then of emulators."""
+        compilers = tuple(state.program for state in self.compilers if state.needed and state.problem)
+        return compilers + tuple(state.name for state in self.emulators if state.needed and state.problem)
+
+    @property
+    def buildable(self) -> bool:
+        """Whether the board's compiler is here."""
+        return not any(state.needed and state.problem for state in self.compilers)
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -82,17 +92,16 @@ class Diagnosis(msgspec.Struct, frozen=True):
         Raises:
             ToolMissing: the hint is the install command.
         """
-        buildable = [ready for ready in self.boards if ready.compiler is not None]
         incomplete = [ready for ready in self.boards if ready.missing]
         if all_of_it and incomplete:
             what = f"missing: {', '.join(incomplete[0].missing)}"
             raise ToolMissing(what, where=f"board {incomplete[0].board}", hint=self.install)
-        if not buildable:
+        if not any(ready.buildable for ready in self.boards):
             raise ToolMissing("no board can be built for on this machine", hint=self.install)
 
 
 def diagnose(boards: Sequence[Board]) -> Diagnosis:
-    """Look for every compiler and emulator of the boards. Takes about a quarter of a second a board."""
+    """Look for every compiler and emulator of the boards. Takes less than a second a board."""
     ready = tuple(map(examine_board, boards))
     packages = dict.fromkeys(package for board in ready for package in board.apt)
     return Diagnosis(ready, install_command(tuple(packages)))
@@ -100,19 +109,20 @@ def diagnose(boards: Sequence[Board]) -> Diagnosis:
 
 def examine_board(board: Board) -> Readiness:
     """Look for the compilers and emulators of one board."""
-    search = search_toolchain(board)
-    clang = find_clang(board)
-    states, packages = [], [] if search.found else [*board.toolchain.apt]
+    gcc = try_gcc(board)
+    states, packages = [], [] if not gcc.reason else [*board.toolchain.apt]
     for emulator in board.emulators:
-        result = examine_emulator(board, emulator)
+        result = examine_emulator(board, emulator, () if gcc.reason else gcc.compiler.command)
         needed = emulator.kind is not EmulatorKind.NATIVE
         states.append(EmulatorState(emulator.name, emulator.program, result.version, result.problem, needed))
         packages += emulator.apt if result.problem else ()
     return Readiness(
         board=board.id,
-        compiler=search.found,
-        clang=program_version(clang) if clang else "",
-        rejected=tuple(CompilerTried(tried.cc, tried.reason) for tried in search.rejected),
+        compilers=(_state(gcc, needed=True), _state(try_clang(board), needed=False)),
         emulators=tuple(states),
         apt=tuple(dict.fromkeys(packages)),
     )
+
+
+def _state(tried: Tried, *, needed: bool) -> CompilerState:
+    return CompilerState(tried.compiler.cc, tried.compiler.version, tried.reason, needed)

@@ -54,7 +54,9 @@ def _read_shape(checkpoint: Checkpoint, options: ImportOptions) -> _Shape:
     head_dim = config.optional_integer("head_dim", minimum=2)
     if head_dim is None:
         if hidden % heads:
-            raise config.error("hidden_size", f"{hidden} is not a multiple of num_attention_heads {heads}", "set head_dim")
+            raise config.error(
+                "hidden_size", f"{hidden} is not a multiple of num_attention_heads {heads}", "set head_dim"
+            )
         head_dim = hidden // heads
     if heads % kv_heads:
         raise config.error("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
@@ -101,7 +103,9 @@ def _refuse_unknown(checkpoint: Checkpoint, shape: _Shape) -> None:
         r"|block_sparse_moe\.(?:gate\.weight|experts\.(?P<expert>\d+)\.w[123]\.weight)"
         r"|mlp\.(?:gate\.weight|experts\.(?:gate_up_proj|down_proj))"
     )
-    known = re.compile(rf"model\.layers\.(?P<layer>\d+)\.(?:{inner})|model\.(?:embed_tokens|norm)\.weight|lm_head\.weight")
+    known = re.compile(
+        rf"model\.layers\.(?P<layer>\d+)\.(?:{inner})|model\.(?:embed_tokens|norm)\.weight|lm_head\.weight"
+    )
     for name in checkpoint.names():
         match = known.fullmatch(name)
         where = str(checkpoint.path)
@@ -110,9 +114,13 @@ def _refuse_unknown(checkpoint: Checkpoint, shape: _Shape) -> None:
             raise BadInput(f"unknown tensor {name} for model type mixtral", where=where, hint=hint)
         expert, layer = match["expert"], match["layer"]
         if expert is not None and int(expert) >= shape.experts:
-            raise BadInput(f"tensor {name} is for expert {expert}, but config.json says {shape.experts} experts", where=where)
+            raise BadInput(
+                f"tensor {name} is for expert {expert}, but config.json says {shape.experts} experts", where=where
+            )
         if layer is not None and int(layer) >= shape.layers:
-            raise BadInput(f"tensor {name} is for layer {layer}, but config.json says {shape.layers} layers", where=where)
+            raise BadInput(
+                f"tensor {name} is for layer {layer}, but config.json says {shape.layers} layers", where=where
+            )
 
 
 class _Builder:
@@ -162,7 +170,11 @@ class _Builder:
         s, part = self.shape, f"layer {layer} / attention"
         q_width, kv_width = s.heads * s.head_dim, s.kv_heads * s.head_dim
         normed = self.norm(
-            layer, f"layer {layer} / norms", "attention_norm", f"model.layers.{layer}.input_layernorm.weight", f"layers.{layer}.attention_norm"
+            layer,
+            f"layer {layer} / norms",
+            "attention_norm",
+            f"model.layers.{layer}.input_layernorm.weight",
+            f"layers.{layer}.attention_norm",
         )
         for slot, width in (("q", q_width), ("k", kv_width), ("v", kv_width)):
             self.linear(layer, slot, normed, slot, width, s.hidden)
@@ -191,11 +203,27 @@ class _Builder:
             f"layers.{layer}.router", f"{prefix}.{block}.gate.weight", s.experts, s.hidden, "num_local_experts"
         )
         route = self.graph.buffer("route", BufferKind.ROUTE, s.top_k)
-        self.op(Router(layer, f"layer {layer} / router", normed, route, router, s.experts, s.hidden, s.top_k, True, False))
-        kept = self._fused_experts(layer, f"{prefix}.mlp.experts") if block == "mlp" else self._expert_list(layer, prefix)
+        self.op(
+            Router(layer, f"layer {layer} / router", normed, route, router, s.experts, s.hidden, s.top_k, True, False)
+        )
+        kept = (
+            self._fused_experts(layer, f"{prefix}.mlp.experts") if block == "mlp" else self._expert_list(layer, prefix)
+        )
         out = self.floats("mixed", s.hidden)
         self.op(
-            Experts(layer, f"layer {layer}", normed, route, out, kept, s.top_k, s.hidden, s.intermediate, s.activation, False)
+            Experts(
+                layer,
+                f"layer {layer}",
+                normed,
+                route,
+                out,
+                kept,
+                s.top_k,
+                s.hidden,
+                s.intermediate,
+                s.activation,
+                False,
+            )
         )
         self.op(Add(layer, f"layer {layer}", "x", out, s.hidden))
 
@@ -219,7 +247,9 @@ class _Builder:
     def _fused_experts(self, layer: int, prefix: str) -> tuple[ExpertWeights, ...]:
         """All experts in one tensor: gate rows first, then up rows."""
         s = self.shape
-        both = self.checkpoint.take(f"{prefix}.gate_up_proj", (s.experts, 2 * s.intermediate, s.hidden), "intermediate_size")
+        both = self.checkpoint.take(
+            f"{prefix}.gate_up_proj", (s.experts, 2 * s.intermediate, s.hidden), "intermediate_size"
+        )
         down = self.checkpoint.take(f"{prefix}.down_proj", (s.experts, s.hidden, s.intermediate), "intermediate_size")
         kept = []
         for expert in range(s.experts):
@@ -268,9 +298,9 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     graph = build.graph
     for layer in range(shape.layers):
         checkpoint.drop(f"model.layers.{layer}.self_attn.rotary_emb", "the frequencies follow from rope_theta")
-    frequencies = (np.float32(1.0) / np.float32(shape.theta) ** (np.arange(0, shape.head_dim, 2) / shape.head_dim)).astype(
-        np.float32
-    )
+    frequencies = (
+        np.float32(1.0) / np.float32(shape.theta) ** (np.arange(0, shape.head_dim, 2) / shape.head_dim)
+    ).astype(np.float32)
     coarse, fine, _ = rope_tables(frequencies.astype(np.float64), shape.context)
     graph.weights.update({"rope_coarse": Vector(coarse), "rope_fine": Vector(fine)})
 

@@ -65,14 +65,14 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     graph.buffer(Graph.INPUT, BufferKind.FLOAT, inputs)
     z = graph.buffer("z", BufferKind.FLOAT, width)
     first = matrix("inp", "inp", width, inputs, "model_dim and input_dim")
-    graph.ops.append(Linear(None, "input layer", "inp", Graph.INPUT, z, first, width, inputs, bias=True, keep_float=True))
+    graph.ops.append(
+        Linear(None, "input layer", "inp", Graph.INPUT, z, first, width, inputs, bias=True, keep_float=True)
+    )
     graph.ops.append(Activation(None, "input layer", z, width, activation))
 
     router = matrix("layers.0.router", "moe.gate", experts, width, "num_experts and model_dim")
     route = graph.buffer("route", BufferKind.ROUTE, top_k)
-    graph.ops.append(
-        Router(0, "layer 0 / router", z, route, router, experts, width, top_k, renormalise, bias=True)
-    )
+    graph.ops.append(Router(0, "layer 0 / router", z, route, router, experts, width, top_k, renormalise, bias=True))
     kept = tuple(
         ExpertWeights(
             expert,

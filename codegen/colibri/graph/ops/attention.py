@@ -120,7 +120,8 @@ class Attention(Op):
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
             f"states [{self.capacity}][{kv_width}] {self.state_type}{window}",
             f"float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
-            f"{element} *restrict key_state, {element} *restrict value_state, float *restrict scores, uint32_t position",
+            f"{element} *restrict key_state, {element} *restrict value_state, float *restrict scores, "
+            "uint32_t position",
             each.loop(
                 [
                     f"colibri_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "

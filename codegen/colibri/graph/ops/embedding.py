@@ -69,5 +69,3 @@ class Embedding(Op):
             ),
         )
         c.line(f"{name}({c.floats(self.out)}, {c.weight('embedding')}, tokens);")
-
-

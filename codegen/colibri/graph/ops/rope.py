@@ -91,6 +91,4 @@ class Rope(Op):
                 ]
             ),
         )
-        c.line(
-            f"{name}({c.floats(self.x)}, {c.weight('rope_coarse')}, {c.weight('rope_fine')}, {c.position()});"
-        )
+        c.line(f"{name}({c.floats(self.x)}, {c.weight('rope_coarse')}, {c.weight('rope_fine')}, {c.position()});")

@@ -1,0 +1,32 @@
+"""`colibri doctor`: which compilers and emulators are here, and what installs the others."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("doctor", short_help="Which tools are here, and what to install.")
+@click.option(
+    "--board", metavar="NAME", help="Only this board, a name or a .toml file: all its tools must be here."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def command(board: str | None, as_json: bool) -> None:
+    """Try the compilers and emulators of the boards, by letting them compile, link and run a line.
+
+    Exits with 4 when a tool of the named board is missing; without --board, when no board can be built for.
+
+    Example: colibri doctor --board stm32f405
+    """
+    from colibri.boards.load import board_names, load_board
+    from colibri.toolchain.readiness import diagnose
+
+    diagnosis = diagnose([load_board(name) for name in ([board] if board else board_names())])
+    if as_json:
+        click.echo(diagnosis.to_json(), nl=False)
+    else:
+        from rich.console import Console
+
+        from colibri.toolchain.table import print_diagnosis
+
+        print_diagnosis(diagnosis, Console(highlight=False))
+    diagnosis.require(all_of_it=board is not None)

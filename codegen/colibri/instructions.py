@@ -1,0 +1,73 @@
+"""Instructions per token or per inference, counted by QEMU's plugin in the functions of the model alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from colibri.boards.profile import Emulator, EmulatorKind
+from colibri.emulate.plugin import Plugin
+from colibri.emulate.protocol import Request, encode_requests
+from colibri.emulate.runner import run
+from colibri.emulate.symbols import Symbols
+from colibri.package import Package
+from colibri.toolchain.buildfiles import image_name
+
+CALLS = 16
+_ONCE = frozenset({"colibri_check", "colibri_verify", "crc32", "equal", "read_u32", "read_u64"})
+
+
+@dataclass(frozen=True)
+class InstructionCount:
+    """An exact count; it says nothing about time.
+
+    Attributes:
+        per_call: instructions of one token (mean over positions 0 to 15) or of one call of forward.
+        unit: ``token`` or ``call of N samples``.
+        by_function: instructions per call, the most expensive first.
+    """
+
+    per_call: int
+    unit: str
+    by_function: dict[str, int]
+
+
+def count_instructions(folder: Path, package: Package, emulator: Emulator, timeout: float = 120.0) -> InstructionCount | None:
+    """Count in the test image, which must be built; None for a native run, where there is no plugin.
+
+    Raises:
+        ToolMissing: no C compiler for the plugin, or no emulator.
+        EmulatorFailed: hang or fault.
+    """
+    if emulator.kind is EmulatorKind.NATIVE:
+        return None
+    image = folder / image_name(package.board, emulator, "test")
+    tokens = package.model.kind == "tokens"
+    calls = min(CALLS, package.context) if tokens else CALLS
+    random = np.random.Generator(np.random.PCG64(7))
+    requests = [Request("I")]
+    if tokens:
+        requests.append(Request("S", random.integers(0, package.model.outputs, calls).astype("<u4").tobytes()))
+    else:
+        shape = (package.batch, package.model.inputs)
+        requests += [Request("F", random.standard_normal(shape).astype("<f4").tobytes()) for _ in range(calls)]
+    outcome = run(image, package.board, emulator, request=encode_requests(requests), timeout=timeout, plugin=Plugin())
+    assert outcome.observation is not None
+    wanted = model_functions(folder, image) - _ONCE
+    counts = {
+        name: count for name, count in outcome.observation.instructions_by_function(image).items() if name in wanted
+    }
+    plural = "s" if package.batch > 1 else ""
+    return InstructionCount(
+        per_call=round(sum(counts.values()) / calls),
+        unit="token" if tokens else f"call of {package.batch} sample{plural}",
+        by_function={name: round(count / calls) for name, count in counts.items()},
+    )
+
+
+def model_functions(folder: Path, image: Path) -> set[str]:
+    """Functions of the model's archive that are linked into an image."""
+    made = {name for path in (folder / "build" / "library").rglob("*.o") for _, _, name in Symbols.of(path).functions}
+    return made & {name for _, _, name in Symbols.of(image).functions}

@@ -1,0 +1,25 @@
+"""Packages for the board tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from board_packages import Make
+
+from colibri.boards.load import load_board
+from colibri.generate import Options, generate
+from colibri.package import Package
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Generate a package: ``make(checkpoint, board, options)``; returns its folder and package.json."""
+
+    def made(
+        checkpoint: Path, board: str = "x86-64-v3", options: Options | None = None, name: str = "package"
+    ) -> tuple[Path, Package]:
+        folder = tmp_path / name
+        return folder, generate(checkpoint, load_board(board), options or Options(), folder)
+
+    return made

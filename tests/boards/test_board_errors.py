@@ -1,0 +1,214 @@
+"""Each mistake in a board file is one line that names the file, the line where possible, and the key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from colibri.boards.load import load_board
+from colibri.errors import BadInput
+
+GOOD = """\
+title = "A board"
+sources = ["its manual"]
+kind = "bare"
+kernels = ["portable"]
+port = "cortex_m"
+stack = 1024
+
+[cpu]
+arch = "arm"
+core = "Cortex-M3"
+fpu = false
+
+[toolchain]
+prefix = "arm-none-eabi-"
+clang_target = "thumbv7m-none-eabi"
+flags = ["-mthumb", "-mcpu=cortex-m3"]
+apt = ["gcc-arm-none-eabi"]
+
+[[memory]]
+name = "flash"
+kind = "flash"
+origin = 0x08000000
+length = 0x10000
+holds = ["code", "weights"]
+
+[[memory]]
+name = "sram"
+kind = "ram"
+origin = 0x20000000
+length = 0x2000
+holds = ["data", "stack", "arena"]
+
+[[emulators]]
+name = "vldiscovery"
+kind = "qemu-system"
+program = "qemu-system-arm"
+args = ["-M", "stm32vldiscovery"]
+proves = "map"
+trap = "bkpt"
+"""
+
+
+def error_of(path: Path) -> str:
+    with pytest.raises(BadInput) as caught:
+        load_board(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert caught.value.exit_code == 5
+    return text.replace(f"{path.parent}/", "")
+
+
+def write(folder: Path, text: str, name: str = "mine.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_board_of_ones_own(tmp_path: Path) -> None:
+    board = load_board(write(tmp_path, GOOD))
+    assert board.id == "mine"
+    assert [region.length for region in board.memory] == [0x10000, 0x2000]
+    assert load_board(str(tmp_path / "mine.toml")) == board
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("stack = 1024", "stak = 1024", "mine.toml:6: stak: unknown key; did you mean 'stack'?"),
+        ("core =", "cores =", "mine.toml:10: cpu.cores: unknown key; did you mean 'core'?"),
+        ("stack = 1024", 'id = "x"', "mine.toml:6: id: unknown key"),
+        ("length = 0x2000", "lenght = 0x2000", "mine.toml:30: memory[1].lenght: unknown key; did you mean 'length'?"),
+        ('kind = "ram"', 'kind = "rom"', "mine.toml:28: memory[1].kind: unknown word 'rom'; did you mean 'ram'?"),
+        (
+            '"weights"]',
+            '"weigths"]',
+            "mine.toml:24: memory[0].holds[1]: unknown word 'weigths'; did you mean 'weights'?",
+        ),
+        ("0x2000\n", '"8K"\n', "mine.toml:30: memory[1].length: expected integer, got string"),
+        ("fpu = false", "fpu = 0", "mine.toml:11: cpu.fpu: expected boolean, got integer"),
+        ('title = "A board"\n', "", "mine.toml: title is missing"),
+        ('core = "Cortex-M3"\n', "", "mine.toml:8: cpu: core is missing"),
+        ("title =", "title", "mine.toml: not TOML:"),
+        ('arch = "arm"', 'arch = "armm"', "mine.toml: cpu.arch: unknown architecture 'armm'; did you mean 'arm'?"),
+        ('arch = "arm"', 'arch = "x86_64"', "mine.toml: kind: no bare-metal start-up for x86_64"),
+        ('["portable"]', '["portable", "dsp"]', "mine.toml: kernels: the list does not end with portable"),
+        ('["portable"]', "[]", "mine.toml: kernels: the list does not end with portable"),
+        ('["portable"]', '["dsp", "dsp", "portable"]', "mine.toml: kernels: 'dsp' is there twice"),
+        ("stack = 1024", "stack = 1000", "mine.toml: stack: 1000 bytes; give a positive multiple of 16"),
+        ("stack = 1024\n", "", "mine.toml: stack: 0 bytes"),
+        ("stack = 1024", "stack = 1024\nreserve = -1", "mine.toml: reserve: -1 bytes"),
+        ("origin = 0x20000000", "origin = 0x0800fff0", "mine.toml: memory: regions 'flash' and 'sram' overlap"),
+        ('name = "sram"', 'name = "flash"', "mine.toml: memory: two regions are called 'flash'"),
+        ('name = "sram"', 'name = "S-RAM"', "mine.toml: memory 'S-RAM': the name becomes a linker symbol"),
+        ("length = 0x2000", "length = 0", "mine.toml: memory 'sram': 0 bytes from 0x20000000"),
+        ("origin = 0x20000000", "origin = 0xffffffff", "mine.toml: memory 'sram': 8192 bytes from 0xffffffff"),
+        ("0x2000\n", "0x2000\nbudget = 0x2001\n", "mine.toml: memory 'sram': budget of 8193 bytes in 8192"),
+        ('"arena"]', '"arena", "weights"]', "a region of kind ram cannot hold weights; are flash and ram swapped?"),
+        (
+            'kind = "flash"',
+            'kind = "ram"',
+            "memory 'flash': a region of kind ram cannot hold code; are flash and ram sw",
+        ),
+        (
+            "origin = 0x08000000",
+            "origin = 0x30000000",
+            "memory 'flash': flash at 0x30000000, where the M profile has SR",
+        ),
+        (', "arena"]', "]", "mine.toml: memory: no region holds arena"),
+        ('name = "vldiscovery"', 'name = "../x"', "emulator '../x': the name becomes part of file names"),
+        ('name = "vldiscovery"', 'name = "board"', "emulator 'board': the name becomes part of file names"),
+        ('"qemu-system-arm"\n', '""\n', "emulator 'vldiscovery': program '' for kind qemu-system; name the executable"),
+        ('"bkpt"', '"ebreak"', "emulator 'vldiscovery': trap 'ebreak'; for this board it is bkpt or svc"),
+        ('"bkpt"', '"svc"', "emulator 'vldiscovery': trap 'svc' with kind qemu-system; svc belongs to qemu-user"),
+        (
+            '"bkpt"',
+            '"bkpt"\norigins = { ram = 0 }',
+            "emulator 'vldiscovery': moves a region 'ram' that the board has not",
+        ),
+        ('"bkpt"', '"bkpt"\norigins = { sram = 0x08000000 }', "in its memory map, regions 'sram' and 'flash' overlap"),
+        (
+            "title",
+            'inherits = "_cortex"\ntitle',
+            "mine.toml:1: inherits: no file '_cortex' to inherit from; did you mean '",
+        ),
+        (
+            "title",
+            'inherits = "mine"\ntitle',
+            "mine.toml:1: inherits: inherits in a circle: 'mine' comes back to itself",
+        ),
+        ("title", "inherits = 1\ntitle", "mine.toml:1: inherits: expected the name of one file, in quotes"),
+    ],
+)
+def test_mistakes(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert GOOD.count(old) >= 1
+    assert message in error_of(write(tmp_path, GOOD.replace(old, new, 1)))
+
+
+def test_two_emulators_of_one_name(tmp_path: Path) -> None:
+    emulator = GOOD[GOOD.index("[[emulators]]") :]
+    assert "two emulators are called 'vldiscovery'" in error_of(write(tmp_path, f"{GOOD}\n{emulator}"))
+
+
+def test_a_linux_board_cannot_run_on_a_bare_machine(tmp_path: Path) -> None:
+    path = write(tmp_path, 'inherits = "x86-64-v3"\n' + GOOD[GOOD.index("[[emulators]]") :].replace('"bkpt"', '""'))
+    assert "a Linux program has no memory map of its own" in error_of(path)
+
+
+def test_unknown_board_names_the_nearest() -> None:
+    with pytest.raises(BadInput, match=re.escape("no board 'stm32f407'; did you mean 'stm32f405'?")):
+        load_board("stm32f407")
+
+
+@pytest.mark.parametrize("name", ["_cortex_m", "../boards/stm32f405", ""])
+def test_only_boards_are_boards(name: str) -> None:
+    with pytest.raises(BadInput, match="no board"):
+        load_board(name)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert error_of(tmp_path / "none.toml") == "none.toml: no such file"
+    (tmp_path / "folder.toml").mkdir()
+    assert "not readable" in error_of(tmp_path / "folder.toml")
+    (tmp_path / "binary.toml").write_bytes(b"title = '\xff'")
+    assert "not UTF-8" in error_of(tmp_path / "binary.toml")
+
+
+# ---- inheritance ----
+
+
+def test_tables_are_merged_and_lists_replaced(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "_base.toml")
+    derived = (
+        'inherits = "_base"\ntitle = "Derived"\n[cpu]\ncore = "Cortex-M4"\n[toolchain]\nflags = ["-mcpu=cortex-m4"]\n'
+    )
+    board = load_board(write(tmp_path, derived))
+    base = load_board(write(tmp_path, GOOD, "base.toml"))
+    assert (board.title, board.cpu.core, board.cpu.arch) == ("Derived", "Cortex-M4", "arm")
+    assert board.toolchain.flags == ("-mcpu=cortex-m4",)
+    assert board.toolchain.prefix == base.toolchain.prefix
+    assert board.memory == base.memory
+
+
+def test_a_board_of_ones_own_inherits_from_a_family_of_colibri(tmp_path: Path) -> None:
+    text = GOOD.replace('kind = "bare"', 'inherits = "_cortex_m"', 1).replace('arch = "arm"\n', "")
+    text = text.replace('port = "cortex_m"\n', "")
+    board = load_board(write(tmp_path, text))
+    assert (board.kind, board.port, board.cpu.arch) == ("bare", "cortex_m", "arm")
+
+
+def test_a_mistake_in_the_base_is_reported_there(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.replace("stack", "stacks"), "_base.toml")
+    derived = write(tmp_path, 'inherits = "_base"\n')
+    assert error_of(derived).startswith("_base.toml:6: stacks: unknown key")
+    write(tmp_path, GOOD.replace("0x2000\n", "true\n"), "_base.toml")
+    assert error_of(derived) == "_base.toml:30: memory[1].length: expected integer, got boolean"
+
+
+def test_a_circle_of_two(tmp_path: Path) -> None:
+    write(tmp_path, 'inherits = "b"\n', "a.toml")
+    write(tmp_path, 'inherits = "a"\n', "b.toml")
+    assert error_of(tmp_path / "a.toml") == "b.toml:1: inherits: inherits in a circle: 'a' comes back to itself"

@@ -1,0 +1,90 @@
+"""The six boards: what their files say, read through what they inherit."""
+
+from __future__ import annotations
+
+import pytest
+
+from colibri.boards.load import board_names, load_board
+from colibri.boards.profile import BoardKind, EmulatorKind, Holds, Proves
+from colibri.passes.kernels import KernelSet
+
+
+def test_names() -> None:
+    assert board_names() == [
+        "aarch64-sve2",
+        "nucleo-h743zi",
+        "raspberry-pi-5",
+        "riscv-virt-rv32imac",
+        "stm32f405",
+        "x86-64-v3",
+    ]
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_board_says_where_its_numbers_come_from(name: str) -> None:
+    board = load_board(name)
+    assert board.id == name
+    assert board.sources
+    assert board.toolchain.apt
+    assert all(emulator.note for emulator in board.emulators)
+    assert all(emulator.apt for emulator in board.emulators if emulator.kind is not EmulatorKind.NATIVE)
+    assert any(emulator.proves is not Proves.MAP or board.kind is BoardKind.BARE for emulator in board.emulators)
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_kernel_folders_exist(name: str) -> None:
+    assert KernelSet(load_board(name).kernels).folders[-1] == "portable"
+
+
+def test_stm32f405_enforces_128_kb() -> None:
+    board = load_board("stm32f405")
+    sram = board.region_for(Holds.ARENA)
+    assert (sram.origin, sram.length) == (0x20000000, 128 << 10)
+    flash = board.region_for(Holds.WEIGHTS)
+    assert (flash.origin, flash.length) == (0x08000000, 1 << 20)
+    ccm = next(region for region in board.memory if region.name == "ccm")
+    assert not ccm.holds
+    assert [(e.program, e.args, e.trap) for e in board.emulators] == [
+        ("qemu-system-arm", ("-M", "netduinoplus2"), "bkpt")
+    ]
+
+
+def test_h743_says_what_each_emulator_proves() -> None:
+    board = load_board("nucleo-h743zi")
+    assert {what: board.region_for(what).name for what in Holds} == {
+        Holds.CODE: "flash",
+        Holds.WEIGHTS: "flash",
+        Holds.DATA: "dtcm",
+        Holds.STACK: "dtcm",
+        Holds.ARENA: "axi",
+    }
+    core, memory_map = board.emulators
+    assert (core.proves, core.trap, core.origins) == (Proves.CORE, "bkpt", {"flash": 0, "axi": 0x60000000})
+    assert (memory_map.proves, memory_map.trap, memory_map.origins) == (Proves.MAP, "svc", {})
+    assert (
+        sum(region.length for region in board.memory if region.kind == "ram") == (64 + 128 + 512 + 288 + 64 + 4) << 10
+    )
+
+
+def test_riscv_has_no_fpu_and_neither_has_its_emulator() -> None:
+    board = load_board("riscv-virt-rv32imac")
+    assert not board.cpu.fpu
+    assert "-march=rv32imac" in board.toolchain.flags
+    assert "sifive-e31" in board.emulators[0].args
+
+
+def test_three_vector_lengths() -> None:
+    board = load_board("aarch64-sve2")
+    assert {emulator.name: emulator.args[-1] for emulator in board.emulators} == {
+        "vl128": "max,sve-max-vq=1",
+        "vl256": "max,sve-max-vq=2",
+        "vl512": "max,sve-max-vq=4",
+    }
+
+
+def test_linux_boards_have_no_walls() -> None:
+    for name in ("x86-64-v3", "raspberry-pi-5", "aarch64-sve2"):
+        board = load_board(name)
+        assert board.kind is BoardKind.LINUX
+        assert all(region.limit == 0 for region in board.memory)
+        assert not any(emulator.trap for emulator in board.emulators)

@@ -1,0 +1,146 @@
+"""Proof that `colibri test` can fail: each planted fault changes bits, and is reported."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from board_packages import ORACLE, Make
+from safetensors.numpy import load_file, save_file
+
+from colibri.cli import main
+from colibri.emit.model_bin import ENTRY, HEADER
+from colibri.generate import Options
+from colibri.package import Package
+from colibri.passes.quantise import Scheme
+from colibri.testing import check_package
+
+
+@pytest.fixture
+def tied_checkpoint(tmp_path: Path) -> Path:
+    """A Mixtral whose experts come in pairs with equal router rows, so that every choice has ties."""
+    folder = tmp_path / "tied"
+    folder.mkdir()
+    tensors = load_file(ORACLE / "mixtral-base" / "model.safetensors")
+    for name, values in tensors.items():
+        if name.endswith("gate.weight"):
+            tensors[name] = np.repeat(values[::2], 2, axis=0)
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_bytes((ORACLE / "mixtral-base" / "config.json").read_bytes())
+    return folder
+
+
+def made(make: Make, checkpoint: Path = ORACLE / "mixtral-base") -> tuple[Path, Package]:
+    return make(checkpoint, "x86-64-v3", Options(Scheme.W8A8, context=24, prefill=4))
+
+
+def fails(folder: Path) -> list[str]:
+    """Cases that differ natively; the command line says so with exit code 1."""
+    (result,) = check_package(folder, emulators=("native",))
+    assert main(["test", str(folder), "--emulator", "native"]) == (0 if result.passed else 1)
+    return [mismatch.case for mismatch in result.mismatches]
+
+
+def patch_model(folder: Path, offset: int, data: bytes) -> None:
+    """Change bytes of model.bin, with all checksums made right again: only the outputs can tell."""
+    path = folder / "model.bin"
+    raw = bytearray(path.read_bytes())
+    assert raw[offset : offset + len(data)] != data
+    raw[offset : offset + len(data)] = data
+    count = struct.unpack_from("<I", raw, 32)[0]
+    for index in range(count):
+        at = HEADER.size + index * ENTRY.size
+        start, size = struct.unpack_from("<QQ", raw, at)
+        struct.pack_into("<I", raw, at + 16, zlib.crc32(raw[start : start + size]))
+    struct.pack_into("<I", raw, 36, zlib.crc32(raw[HEADER.size : HEADER.size + count * ENTRY.size]))
+    struct.pack_into("<I", raw, 60, zlib.crc32(raw[:60]))
+    path.write_bytes(raw)
+
+
+def section(package: Package, name: str) -> int:
+    return next(s.offset for s in package.sections if s.name == name)
+
+
+def patch_text(path: Path, old: str, new: str, count: int = 1) -> None:
+    text = path.read_text()
+    assert text.count(old) == count, text.count(old)
+    path.write_text(text.replace(old, new))
+
+
+def test_an_untouched_package_passes(make: Make) -> None:
+    folder, _ = made(make)
+    assert fails(folder) == []
+
+
+def test_one_flipped_weight_bit(make: Make) -> None:
+    folder, package = made(make)
+    # The lowest bit of one weight of the first layer's q matrix: behind its 32 row scales.
+    offset = section(package, "layers.0.q") + 4 * 32 + 5
+    byte = (folder / "model.bin").read_bytes()[offset]
+    patch_model(folder, offset, bytes([byte ^ 1]))
+    failed = fails(folder)
+    assert "greedy generation to the end of the context" in failed
+    assert "checksums of model.bin" not in failed
+
+
+def test_a_damaged_model_also_fails_its_checksum(make: Make) -> None:
+    folder, package = made(make)
+    raw = bytearray((folder / "model.bin").read_bytes())
+    raw[section(package, "layers.1.experts.3.down") + 200] ^= 0x10
+    (folder / "model.bin").write_bytes(raw)
+    assert "checksums of model.bin" in fails(folder)
+
+
+def test_one_changed_scale(make: Make) -> None:
+    folder, package = made(make)
+    offset = section(package, "head") + 4 * 17
+    (scale,) = struct.unpack_from("<f", (folder / "model.bin").read_bytes(), offset)
+    patch_model(folder, offset, np.nextafter(np.float32(scale), np.float32(1)).tobytes())
+    assert "greedy generation to the end of the context" in fails(folder)
+
+
+def test_gate_and_up_swapped(make: Make) -> None:
+    folder, _ = made(make)
+    source = folder / "src/model.c"
+    text = source.read_text()
+    swapped, count = re.subn(r"(linear_w8a8_1x48x32\()expert_(gate|hidden)", lambda m: m[1] + {
+        "gate": "expert_hidden", "hidden": "expert_gate"}[m[2]], text)  # fmt: skip
+    assert count == 4  # two in the function for one row, two in that for four
+    source.write_text(swapped)
+    assert "greedy generation to the end of the context" in fails(folder)
+
+
+def test_a_tie_turned(make: Make, tied_checkpoint: Path) -> None:
+    folder, _ = made(make, tied_checkpoint)
+    assert fails(folder) == []
+    router = folder / "runtime/kernels/portable/router.h"
+    patch_text(router, "score > best_score", "score >= best_score")
+    assert "greedy generation to the end of the context" in fails(folder)
+
+
+def test_one_expert_index_shifted(make: Make) -> None:
+    folder, _ = made(make)
+    source = folder / "src/model.c"
+    text = source.read_text()
+    first = re.search(r"\.experts = \{([\d, ]+)\}", text)
+    assert first is not None
+    offsets = first[1].split(", ")
+    source.write_text(text.replace(first[1], ", ".join([offsets[1], *offsets[1:]]), 1))
+    assert "greedy generation to the end of the context" in fails(folder)
+
+
+def test_json_says_what_differs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, package = made(make)
+    offset = section(package, "head") + 4 * 160 + 3
+    byte = (folder / "model.bin").read_bytes()[offset]
+    patch_model(folder, offset, bytes([byte ^ 4]))
+    assert main(["test", str(folder), "--emulator", "native", "--json"]) == 1
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["emulator"] == "native"
+    assert result["mismatches"][0]["case"] == "prompt of 1 tokens"
+    assert result["mismatches"][0]["what"].startswith("1 of 160 outputs differ, first [0]: ")

@@ -1,0 +1,56 @@
+"""One model, six boards, every emulator and vector length: the same output bits."""
+
+import pytest
+from board_packages import EXAMPLES, PRUNED, Make
+
+from colibri.boards.load import board_names
+from colibri.generate import Options
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
+from colibri.testing import check_package
+
+BOARDS = [
+    "aarch64-sve2",
+    "nucleo-h743zi",
+    "raspberry-pi-5",
+    "riscv-virt-rv32imac",
+    "stm32f405",
+    "x86-64-v3",
+]
+
+# What the numpy reference answers to the golden inputs. A change of these lines is a change of the arithmetic.
+DIGESTS = {
+    "load-moe w8a8": "ae9835be1b154f5b6f08a575a27b73286af5be2c1794aa5291ed344eeaa8943d",
+    "shakespeare w4a8": "1244c30ebc798bf5c7643a7a60523ce948a3e6ecd8f9e9ca9884d0548e5cc782",
+}
+
+
+def test_the_six_boards_are_there() -> None:
+    assert set(BOARDS) <= set(board_names())
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("board", BOARDS)
+def test_sensor_model(board: str, make: Make, record_property: pytest.FixtureRequest) -> None:
+    run("load-moe w8a8", "load-moe/top2-e4-norm", board, Options(), make, record_property)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("board", BOARDS)
+def test_pruned_language_model(board: str, make: Make, record_property: pytest.FixtureRequest) -> None:
+    options = Options(Scheme.W4A8, StateType.F32, prefill=4, context=32, drop=PRUNED)
+    run("shakespeare w4a8", "shakespeare-moe", board, options, make, record_property)
+
+
+def run(model: str, checkpoint: str, board: str, options: Options, make: Make, record_property) -> None:  # type: ignore[no-untyped-def]
+    folder, package = make(EXAMPLES / checkpoint, board, options)
+    results = check_package(folder, check_memory=True, instructions=True)
+    assert {result.emulator for result in results} == {emulator.name for emulator in package.board.emulators}
+    for result in results:
+        count = result.instructions
+        text = f"{count.per_call:,} instructions per {count.unit}" if count else "native, not counted"
+        record_property("board result", (model, board, result.emulator, result.proves, result.digest, text))
+        assert result.mismatches == ()
+        assert result.outputs > 60
+        assert result.digest == DIGESTS[model]
+        assert count is None or count.per_call > 1000

@@ -1,0 +1,90 @@
+"""Graphs and checkpoints that the tests of several folders use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from make_bad import CONFIG, tiny_mixtral, write_arrays, write_checkpoint
+
+from colibri.boards.load import load_board
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.generate import Options, generate
+from colibri.graph.graph import Graph, StateType
+from colibri.package import Package
+from colibri.passes.quantise import Scheme, quantise_graph
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+ORACLE = ROOT / "tests" / "oracle"
+SHAKESPEARE = EXAMPLES / "shakespeare-moe"
+SENSORS = tuple(sorted(path.name for path in (EXAMPLES / "load-moe").iterdir()))
+MIXTRALS = ("mixtral-base", "mixtral-fused-disk", "mixtral-sharded-swa")
+HOST_BOARD = "x86-64-v3"
+
+SENSOR_CONFIG: dict[str, Any] = {
+    "input_dim": 5,
+    "model_dim": 8,
+    "expert_hidden": 6,
+    "num_experts": 4,
+    "top_k": 2,
+    "output_dim": 2,
+}
+
+
+def sensor(name: str) -> Path:
+    """Folder of one of the trained sensor models."""
+    return EXAMPLES / "load-moe" / name
+
+
+def load_graph(
+    path: Path, scheme: Scheme = Scheme.F32, kv: StateType = StateType.F32, context: int | None = None
+) -> Graph:
+    """Import and quantise."""
+    graph = import_graph(Checkpoint.open(path), ImportOptions(context, kv))
+    quantise_graph(graph, scheme)
+    return graph
+
+
+def write_mixtral(folder: Path, seed: int = 20, **changes: object) -> Path:
+    """Write the tiny Mixtral with some keys of its config changed."""
+    config = CONFIG | changes
+    write_checkpoint(folder, config, tiny_mixtral(config, seed))
+    return folder
+
+
+def sensor_arrays(config: Mapping[str, Any] = SENSOR_CONFIG, seed: int = 3) -> dict[str, np.ndarray]:
+    """Tensors of a sensor model of this config."""
+    rng = np.random.default_rng(seed)
+    width, hidden, experts = config["model_dim"], config["expert_hidden"], config["num_experts"]
+    shapes = {
+        "inp": (width, config["input_dim"]),
+        "moe.gate": (experts, width),
+        "out": (config["output_dim"], width),
+    }
+    for expert in range(experts):
+        shapes[f"moe.experts.{expert}.fc1"] = (hidden, width)
+        shapes[f"moe.experts.{expert}.fc2"] = (width, hidden)
+    arrays: dict[str, np.ndarray] = {}
+    for name, shape in sorted(shapes.items()):
+        arrays[f"{name}.bias"] = (rng.standard_normal(shape[0]) * 0.2).astype(np.float32)
+        arrays[f"{name}.weight"] = (rng.standard_normal(shape) * 0.5).astype(np.float32)
+    return arrays
+
+
+def write_sensor(folder: Path, arrays: Mapping[str, np.ndarray] | None = None, **changes: object) -> Path:
+    """Write a sensor model; a change of None removes the key."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {key: value for key, value in {**SENSOR_CONFIG, **changes}.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(config))
+    write_arrays(folder / "model.safetensors", dict(sensor_arrays() if arrays is None else arrays))
+    return folder
+
+
+def make_package(source: Path, out: Path, **options: Any) -> Package:
+    """Generate for the host's board."""
+    return generate(source, load_board(HOST_BOARD), Options(**options), out)

@@ -1,0 +1,68 @@
+"""`colibri doctor`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from colibri.boards.load import board_names, load_board
+from colibri.boards.profile import EmulatorKind
+from colibri.cli.doctor import command
+from colibri.errors import ToolMissing
+from colibri.toolchain.readiness import diagnose
+
+ALL_APT = (
+    "sudo apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user gcc-arm-none-eabi qemu-system-arm "
+    "gcc-riscv64-unknown-elf qemu-system-misc gcc libc6-dev"
+)
+
+
+@pytest.fixture
+def no_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_one_board_without_tools() -> None:
+    done = CliRunner().invoke(command, ["--board", "stm32f405"])
+    assert isinstance(done.exception, ToolMissing)
+    assert done.exception.exit_code == 4
+    assert "missing: arm-none-eabi-gcc, netduinoplus2" in str(done.exception)
+    assert "arm-none-eabi-gcc: not installed" in done.output
+    assert "sudo apt-get install gcc-arm-none-eabi qemu-system-arm" in done.output
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_all_boards_without_tools() -> None:
+    done = CliRunner().invoke(command, ["--json"])
+    assert isinstance(done.exception, ToolMissing)
+    assert "no board can be built for" in str(done.exception)
+    found = json.loads(done.output)
+    assert found["install"] == ALL_APT
+    assert [board["board"] for board in found["boards"]] == board_names()
+
+
+def test_tools_that_are_here() -> None:
+    board = load_board("x86-64-v3")
+    (ready,) = diagnose([board]).boards
+    if not ready.buildable:
+        pytest.skip("no host compiler that makes x86-64-v3")
+    assert ready.compilers[0].program == "gcc"
+    assert ready.compilers[0].problem == ""
+    assert [state.name for state in ready.emulators] == ["native", "qemu-x86_64"]
+    native = next(e for e in board.emulators if e.kind is EmulatorKind.NATIVE)
+    assert not next(state for state in ready.emulators if state.name == native.name).needed
+
+
+def test_one_board_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    diagnosis = diagnose([load_board("x86-64-v3"), load_board("stm32f405")])
+    if not any(ready.buildable for ready in diagnosis.boards):
+        pytest.skip("no compiler is installed")
+    diagnosis.require(all_of_it=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ToolMissing):
+        diagnose([load_board("x86-64-v3")]).require(all_of_it=True)

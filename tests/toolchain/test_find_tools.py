@@ -1,0 +1,153 @@
+"""Compilers and emulators are found by letting them work, and rejected with the reason."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from small_package import need
+
+from colibri.boards.load import board_names, load_board
+from colibri.boards.profile import Board, Emulator, EmulatorKind
+from colibri.errors import ToolMissing
+from colibri.toolchain.find import Family, find_clang, find_toolchain, try_gcc
+from colibri.toolchain.probe import examine_emulator, probe_emulator, why_not_link
+
+
+@pytest.fixture
+def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make PATH a folder of the named programs, some of them replaced by a shell script."""
+
+    def make(*programs: str, **scripts: str) -> None:
+        for program in programs:
+            found = shutil.which(program)
+            if found is None:
+                pytest.skip(f"{program} is not installed")
+            (tmp_path / program).symlink_to(found)
+        for program, text in scripts.items():
+            path = tmp_path / program.replace("_", "-")
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+    return make
+
+
+def emulator_of(board: Board, **changes: object) -> Emulator:
+    return msgspec.structs.replace(board.emulators[0], **changes)
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_compiler_of_each_board(name: str) -> None:
+    board = load_board(name)
+    need(board)
+    compiler = find_toolchain(board)
+    assert compiler.family is Family.GCC
+    assert compiler.command == (f"{board.toolchain.prefix}gcc",)
+    assert "gcc" in compiler.version
+    assert all("/" not in program for program in compiler.programs)
+
+
+def test_nothing_is_installed(only: Callable[..., None]) -> None:
+    only()
+    with pytest.raises(ToolMissing) as caught:
+        find_toolchain(load_board("stm32f405"))
+    assert caught.value.exit_code == 4
+    assert str(caught.value) == (
+        "board stm32f405: arm-none-eabi-gcc: not installed; sudo apt-get install gcc-arm-none-eabi"
+    )
+    assert find_clang(load_board("stm32f405")) is None
+
+
+def test_half_a_toolchain(only: Callable[..., None]) -> None:
+    only("arm-none-eabi-gcc", "arm-none-eabi-ar")
+    assert try_gcc(load_board("stm32f405")).reason == "arm-none-eabi-objcopy is not installed"
+
+
+def test_flags_that_the_compiler_refuses() -> None:
+    board = load_board("stm32f405")
+    need(board)
+    toolchain = msgspec.structs.replace(board.toolchain, flags=("-mthumb", "-mcpu=cortex-m99"))
+    with pytest.raises(ToolMissing, match="cortex-m99"):
+        find_toolchain(msgspec.structs.replace(board, toolchain=toolchain))
+
+
+def test_a_compiler_that_compiles_but_does_not_link() -> None:
+    board = load_board("riscv-virt-rv32imac")
+    need(board)
+    toolchain = msgspec.structs.replace(board.toolchain, flags=(*board.toolchain.flags, "-Wl,-L/nowhere,-lnone"))
+    assert "cannot find -lnone" in try_gcc(msgspec.structs.replace(board, toolchain=toolchain)).reason
+
+
+@pytest.mark.parametrize("name", ["stm32f405", "riscv-virt-rv32imac"])
+def test_the_line_needs_libgcc(name: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    need(board)
+    (tmp_path / "libgcc.a").write_bytes(b"!<arch>\n")
+    reason = why_not_link((*find_toolchain(board).command, "-L", str(tmp_path)), board)
+    assert "undefined reference" in reason
+
+
+def test_a_broken_compiler(only: Callable[..., None]) -> None:
+    tools = {f"arm_none_eabi_{tool}": "exit 0" for tool in ("ar", "objcopy", "objdump", "size")}
+    only(arm_none_eabi_gcc="echo out of order >&2; exit 3", **tools)
+    assert try_gcc(load_board("stm32f405")).reason == "out of order"
+
+
+@pytest.mark.parametrize("name", board_names())
+@pytest.mark.emulator
+def test_emulators_of_each_board(name: str) -> None:
+    board = load_board(name)
+    command = () if try_gcc(board).reason else find_toolchain(board).command
+    for emulator in board.emulators:
+        if emulator.kind is EmulatorKind.NATIVE:
+            continue
+        if shutil.which(emulator.program) is None:
+            pytest.skip(f"{emulator.program} is not installed")
+        assert "version" in probe_emulator(board, emulator, command)
+
+
+def test_an_emulator_that_is_not_there(only: Callable[..., None]) -> None:
+    only()
+    board = load_board("stm32f405")
+    with pytest.raises(ToolMissing) as caught:
+        probe_emulator(board, board.emulators[0])
+    assert str(caught.value) == "board stm32f405: qemu-system-arm: not installed; sudo apt-get install qemu-system-arm"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "problem"),
+    [
+        ("stm32f405", ("-M", "netduinoplus3"), "does not know machine 'netduinoplus3'"),
+        ("riscv-virt-rv32imac", ("-M", "virt", "-cpu", "sifive-e99"), "does not know processor 'sifive-e99'"),
+        ("raspberry-pi-5", ("-cpu", "cortex-a99"), "does not know processor 'cortex-a99'"),
+    ],
+)
+@pytest.mark.emulator
+def test_an_emulator_without_the_machine(name: str, args: tuple[str, ...], problem: str) -> None:
+    board = load_board(name)
+    emulator = emulator_of(board, args=args)
+    if shutil.which(emulator.program) is None:
+        pytest.skip(f"{emulator.program} is not installed")
+    assert examine_emulator(board, emulator).problem == problem
+
+
+@pytest.mark.emulator
+def test_an_emulator_that_does_not_run_programs() -> None:
+    board = load_board("aarch64-sve2")
+    need(board)
+    emulator = emulator_of(board, args=("-cpu", "max,no-such-property=1"))
+    if shutil.which(emulator.program) is None:
+        pytest.skip(f"{emulator.program} is not installed")
+    problem = examine_emulator(board, emulator, find_toolchain(board).command).problem
+    assert "does not run a program" in problem
+    assert "no-such-property" in problem
+
+
+def test_a_host_that_is_not_the_board() -> None:
+    board = load_board("x86-64-v3")
+    other = msgspec.structs.replace(board, cpu=msgspec.structs.replace(board.cpu, arch="riscv32"))
+    assert "this machine is" in examine_emulator(other, board.emulators[0]).problem
