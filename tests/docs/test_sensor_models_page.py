@@ -50,7 +50,7 @@ class Module:
 
 class Linear(Module):
     def __init__(self, inputs: int, outputs: int) -> None:
-        self.weight = random.standard_normal((outputs, inputs)).astype(np.float32).view(Tensor)
+        self.weight = (random.standard_normal((outputs, inputs)) / inputs**0.5).astype(np.float32).view(Tensor)
         self.bias = random.standard_normal(outputs).astype(np.float32).view(Tensor)
 
     def forward(self, x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,86 @@
+"""What is in the objects: no heap, no stdio, no double arithmetic, and not a warning from gcc or clang."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from board_packages import EXAMPLES, PRUNED, Make
+
+from colibri.boards.load import board_names
+from colibri.boards.profile import BoardKind
+from colibri.generate import Options
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
+from colibri.toolchain.build import build
+from colibri.toolchain.find import find_clang, find_toolchain
+
+WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
+MODES = "-std=c11 -O2 -ffreestanding -ffp-contract=off -fno-math-errno -I. -Iruntime/include -Iruntime".split()
+
+HEAP_AND_STDIO = re.compile(r"(m|c|re)alloc|free|f?printf|puts|putchar|fopen|fwrite|_?sbrk|abort|exit")
+# Arm's and libgcc's helpers for double: arithmetic, compares, conversions.
+DOUBLE = re.compile(r"__aeabi_(d\w+|[a-z0-9]+2d|cd\w+)|__\w*df\w*|__(extend|trunc)\w*df\w*")
+
+
+def options_for(checkpoint: str) -> Options:
+    if checkpoint.startswith("load-moe"):
+        return Options(Scheme.W8A16, batch=2)
+    return Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)
+
+
+@pytest.fixture(params=["load-moe/top1-e4", "shakespeare-moe"])
+def checkpoint(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("board", board_names())
+def test_no_warning_from_gcc_or_clang(board: str, checkpoint: str, make: Make) -> None:
+    folder, package = make(EXAMPLES / checkpoint, board, options_for(checkpoint))
+    clang = find_clang(package.board)
+    assert clang is not None, "clang is not installed"
+    traps = {"arm": "-DPORT_TRAP_BKPT", "riscv32": "-DPORT_TRAP_EBREAK"}
+    trap = [traps[package.board.cpu.arch]] if package.board.kind is BoardKind.BARE else []
+    sources = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.c"))
+    assert len(sources) > 6
+    for command in ([find_toolchain(package.board).cc], [clang.cc, f"--target={package.board.toolchain.clang_target}"]):
+        for source in sources:
+            hosted = package.board.kind is BoardKind.LINUX and source.startswith(("port/", "app/"))
+            modes = [mode for mode in MODES if not (hosted and mode == "-ffreestanding")]
+            line = [*command, *package.board.toolchain.flags, *modes, *WARNINGS, *trap]
+            done = subprocess.run([*line, "-fsyntax-only", source], cwd=folder, capture_output=True, text=True, check=False)
+            assert done.returncode == 0 and done.stderr == "", f"{command[0]} {source}:\n{done.stderr}"
+
+
+def undefined(nm: str, path: Path) -> set[str]:
+    text = subprocess.run([nm, "--undefined-only", str(path)], check=True, capture_output=True, text=True).stdout
+    return {line.split()[-1] for line in text.splitlines() if " U " in line}
+
+
+def defined(nm: str, path: Path) -> set[str]:
+    text = subprocess.run([nm, "--defined-only", str(path)], check=True, capture_output=True, text=True).stdout
+    return {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
+
+
+@pytest.mark.parametrize("board", board_names())
+def test_no_heap_no_stdio_no_double(board: str, checkpoint: str, make: Make) -> None:
+    folder, package = make(EXAMPLES / checkpoint, board, options_for(checkpoint))
+    build(folder, ["build/product.elf"])
+    nm = f"{package.board.toolchain.prefix}nm"
+    needed = undefined(nm, folder / f"build/lib{package.prefix}.a")
+    assert f"{package.prefix}_bin" in defined(nm, folder / f"build/lib{package.prefix}.a")
+    assert {name for name in needed if HEAP_AND_STDIO.fullmatch(name) or DOUBLE.fullmatch(name)} == set()
+    if package.board.kind is BoardKind.BARE:
+        whole = defined(nm, folder / "build/product.elf")
+        assert "port_start" in whole
+        assert {name for name in whole if HEAP_AND_STDIO.fullmatch(name) or DOUBLE.fullmatch(name)} == set()
+
+
+def test_the_patterns_know_what_they_look_for() -> None:
+    for name in ("__aeabi_dmul", "__aeabi_f2d", "__aeabi_cdcmple", "__muldf3", "__extendsfdf2", "__truncdfsf2", "__fixdfsi"):
+        assert DOUBLE.fullmatch(name), name
+    for name in ("__aeabi_fmul", "__aeabi_idiv", "__mulsf3", "__floatsisf", "memcpy", "__divsi3"):
+        assert not DOUBLE.fullmatch(name), name
+    assert HEAP_AND_STDIO.fullmatch("malloc") and HEAP_AND_STDIO.fullmatch("printf")

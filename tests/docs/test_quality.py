@@ -1,0 +1,85 @@
+"""ci/quality and docs/quality.md: the bars hold, and the page shows what the script measures."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/quality.md").read_text(encoding="utf-8")
+
+
+def load_script() -> ModuleType:
+    """The script as a module; it has no .py at its end."""
+    loader = importlib.machinery.SourceFileLoader("ci_quality", str(ROOT / "ci/quality"))
+    spec = importlib.util.spec_from_loader("ci_quality", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ci_quality"] = module  # dataclasses look their module up
+    write = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = write
+    return module
+
+
+quality = load_script()
+FIRST = 16  # windows of the fast tests
+FIRST_FP32 = 2.4228  # nats over these in f32; the text differs from window to window
+
+
+def test_f32_agrees_with_the_original_model() -> None:
+    found = quality.measure_agreement()
+    assert found.positions == 283 and found.largest < 1e-4
+    assert found.generated == 100 and found.equal == 100
+    assert quality.agreement_text(found) in PAGE
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kv", "most"),
+    [
+        (Scheme.F32, StateType.F32, 0.0001),
+        (Scheme.F32, StateType.F16, 0.0005),
+        (Scheme.W8A16, StateType.F32, 0.006),
+        (Scheme.W4A16, StateType.F32, 0.040),
+    ],
+)
+def test_nats_over_the_first_windows(scheme: Scheme, kv: StateType, most: float) -> None:
+    """Twice the bars, since a tenth of the text scatters more than all of it."""
+    assert abs(quality.measure_nats(scheme, kv, FIRST).nats - FIRST_FP32) < most
+
+
+@pytest.mark.parametrize(("scheme", "bar"), [(Scheme.F32, 0.0005), (Scheme.W8A8, 0.003), (Scheme.W4A8, 0.020)])
+def test_nats_over_all_windows(scheme: Scheme, bar: float) -> None:
+    found = quality.measure_nats(scheme)
+    assert abs(found.nats - quality.TRAINED_NATS) < bar
+    assert quality.nats_table([found]).splitlines()[2] in PAGE
+
+
+def test_mae_of_sensor_models() -> None:
+    rows = quality.all_mae()
+    assert quality.mae_table(rows) in PAGE
+    for row in rows:
+        if row.scheme is Scheme.F32:
+            assert abs(row.mean_loss) < 0.001
+        elif row.scheme in (Scheme.W8A8, Scheme.W8A16):
+            assert row.mean_loss < 0.5
+            assert max(row.loss(0), row.loss(1)) < (0.65 if row.scheme is Scheme.W8A8 else 0.5)
+
+
+def test_the_page_has_every_scheme_within_its_bar() -> None:
+    for scheme in Scheme:
+        row = re.search(rf"^\| {scheme} \| f32 \| ([\d.]+) \| [+-][\d.]+ \| ([\d.]+) \|$", PAGE, re.M)
+        assert row is not None
+        assert float(row[1]) - 2.7247 < float(row[2]) == quality.NATS_BAR[scheme]

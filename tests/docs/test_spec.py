@@ -1,0 +1,317 @@
+"""runtime_c/SPEC.md against generated files: parsed by the page's tables alone, and damaged byte by byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+import subprocess
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from colibri.boards.load import load_board
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.generate import Options, build_graph, generate
+from colibri.graph.graph import StateType
+from colibri.graph.weights import Matrix
+from colibri.package import Package
+from colibri.passes.kernels import KernelSet
+from colibri.passes.pack import plan_layouts
+from colibri.passes.quantise import Scheme
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "runtime_c/SPEC.md").read_text(encoding="utf-8")
+NONE = 0xFFFFFFFF
+MODELS = [
+    ("load-moe/top1-e3-tiny", Scheme.F32),
+    ("load-moe/top2-e4-norm", Scheme.W8A8),
+    ("load-moe/top1-e4", Scheme.W4A16),
+    ("shakespeare-moe", Scheme.W4A8),
+]
+
+
+def record(title: str) -> struct.Struct:
+    """Struct of the page's table under a heading; its offsets must be gapless."""
+    section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (bytes|u32|u64) \|", section, re.M)
+    form, at = "<", 0
+    for offset, size, kind in rows:
+        assert int(offset) == at
+        at += int(size)
+        form += f"{size}s" if kind == "bytes" else {"u32": "I", "u64": "Q"}[kind]
+    made = struct.Struct(form)
+    assert made.size == at
+    return made
+
+
+HEADER, SECTION = record("Header"), record("Section")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the section table."""
+
+    start: int
+    length: int
+    crc: int
+    kind: int
+    layer: int
+    expert: int
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A file as the page describes it."""
+
+    abi_hash: bytes
+    entries: tuple[Entry, ...]
+
+
+def parse(data: bytes) -> Parsed:
+    """Read a file and check every rule of the page that needs no knowledge of the model."""
+    magic, version, header_bytes, file_bytes, table, count, table_crc, abi_hash, reserved, crc = HEADER.unpack_from(data)
+    assert (magic, version, header_bytes, reserved) == (b"COLIBRI\0", 1, 64, 0)
+    assert file_bytes == len(data) and len(data) % 16 == 0 and table == HEADER.size == 64
+    assert crc == zlib.crc32(data[:60])
+    raw = data[table : table + count * SECTION.size]
+    assert table_crc == zlib.crc32(raw)
+    entries = tuple(Entry(*values) for values in SECTION.iter_unpack(raw))
+    at = table + len(raw)
+    for entry in entries:
+        padding = data[at : entry.start]
+        assert entry.start == -(-at // 16) * 16 and not any(padding)
+        at = entry.start + entry.length
+        assert entry.crc == zlib.crc32(data[entry.start : at])
+    assert len(data) == -(-at // 16) * 16 and not any(data[at:])
+    assert [entry.kind for entry in entries].count(3) == 1 and entries[-1].kind == 3
+    assert all((entry.expert != NONE) == (entry.kind == 2) for entry in entries)
+    return Parsed(abi_hash, entries)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    @cache
+    def make(model: str, scheme: Scheme, rows: int = 1, board: str = "x86-64-v3") -> tuple[Path, Package]:
+        folder = tmp_path_factory.mktemp("spec") / "package"
+        tokens = model == "shakespeare-moe"
+        options = Options(
+            scheme,
+            StateType.F32,
+            batch=None if tokens else rows,
+            prefill=rows if tokens else None,
+            context=16 if tokens else None,
+            drop={0: {1}},
+        )
+        return folder, generate(ROOT / "examples" / model, load_board(board), options, folder)
+
+    return make
+
+
+@pytest.mark.parametrize(("model", "scheme"), MODELS)
+def test_the_file_is_as_the_page_says(made, model: str, scheme: Scheme) -> None:  # type: ignore[no-untyped-def]
+    folder, package = made(model, scheme)
+    data = (folder / "model.bin").read_bytes()
+    parsed = parse(data)
+    assert parsed.abi_hash.hex() == package.abi_hash
+    manifest = json.loads(data[parsed.entries[-1].start :][: parsed.entries[-1].length])
+    assert {"name", "family", "scheme", "routing", "experts", "recipe", "generator"} <= set(manifest)
+    experts = [(entry.layer, entry.expert) for entry in parsed.entries if entry.kind == 2]
+    assert experts == [(layer, expert) for layer, kept in enumerate(manifest["experts"]) for expert in kept]
+    assert 1 not in manifest["experts"][0] and 2 in manifest["experts"][0]
+
+
+@pytest.mark.parametrize("board", ["x86-64-v3", "stm32f405"])
+@pytest.mark.parametrize(("model", "scheme"), MODELS)
+def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: str) -> None:  # type: ignore[no-untyped-def]
+    """Unpack every matrix from the file by the page's rules and compare it with the graph."""
+    folder, package = made(model, scheme, board=board)
+    data = (folder / "model.bin").read_bytes()
+    places = {section.name: section for section in package.sections}
+    context = 16 if model == "shakespeare-moe" else None
+    graph = build_graph(
+        Checkpoint.open(ROOT / "examples" / model), Options(scheme, context=context, drop={0: {1}})
+    )
+    layouts = plan_layouts(graph, KernelSet(package.board.kernels))
+    assert set(graph.weights) <= set(places)
+    for name, weight in graph.weights.items():
+        raw = data[places[name].offset : places[name].offset + places[name].bytes]
+        assert places[name].offset % 16 == 0
+        if not isinstance(weight, Matrix):
+            found = np.frombuffer(raw, "<f4", weight.values.size).reshape(weight.values.shape)
+            np.testing.assert_array_equal(found, weight.values)
+            continue
+        tile = (layouts.matrices[name].tile_rows, layouts.matrices[name].tile_cols)
+        parts = unpack(raw, str(weight.format), weight.shape, weight.bias is not None, tile)
+        expected = {
+            "row_scale": weight.row_scale,
+            "bias": weight.bias,
+            "group_scale": weight.group_scale,
+            "data": weight.dense if weight.dense is not None else weight.integers,
+        }
+        for part, values in expected.items():
+            assert (part in parts) == (values is not None), (name, part)
+            if values is not None:
+                np.testing.assert_array_equal(parts[part], values, err_msg=f"{name} {part}")
+
+
+def unpack(
+    raw: bytes, form: str, shape: tuple[int, int], has_bias: bool, tile: tuple[int, int]
+) -> dict[str, np.ndarray]:
+    """Parts of a matrix, padding taken off."""
+    (n, k), (rows, cols) = shape, tile
+    big_n, big_k = -(-n // rows) * rows, -(-k // cols) * cols
+    parts: dict[str, np.ndarray] = {}
+    at = 0
+
+    def take(size: int, dtype: str) -> np.ndarray:
+        nonlocal at
+        values = np.frombuffer(raw[at : at + size], dtype)
+        at += -(-size // 16) * 16
+        return values
+
+    if form != "f32":
+        parts["row_scale"] = take(4 * big_n, "<f4")[:n]
+    if has_bias:
+        parts["bias"] = take(4 * big_n, "<f4")[:n]
+    if form == "w4":
+        groups = take(big_n * big_k // 32, "u1").reshape(big_n // rows, big_k // 32, rows)
+        parts["group_scale"] = groups.transpose(0, 2, 1).reshape(big_n, -1)[:n, : -(-k // 32)]
+        packed = take(big_n * big_k // 2, "u1").reshape(-1, 16)
+        tiles = np.concatenate([packed & 15, packed >> 4], axis=1).astype(np.int8) - 8
+    else:
+        tiles = take(big_n * big_k * (4 if form == "f32" else 1), "<f4" if form == "f32" else "i1")
+    whole = tiles.reshape(big_n // rows, big_k // cols, rows, cols).transpose(0, 2, 1, 3).reshape(big_n, big_k)
+    assert not whole[n:].any() and not whole[:, k:].any()
+    parts["data"] = whole[:n, :k]
+    assert at == len(raw)
+    return parts
+
+
+def test_the_abi_hash_covers_shapes_and_no_weights(made) -> None:  # type: ignore[no-untyped-def]
+    folder, package = made("load-moe/top2-e4-norm", Scheme.W8A8)
+    wider, again = made("load-moe/top2-e4-norm", Scheme.W8A8, rows=3)
+    assert again.abi_hash == package.abi_hash
+    assert (wider / "model.bin").read_bytes() == (folder / "model.bin").read_bytes()
+    _, other = made("load-moe/top2-e4-norm", Scheme.W8A16)
+    assert other.abi_hash != package.abi_hash
+    assert len(package.abi_hash) == 2 * (hashlib.sha256().digest_size // 2)
+
+
+CHECKER = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "model.h"
+
+/* file, bytes to pass, shift of the address: prints the status of check and of verify. */
+int main(int count, char **arguments)
+{
+    static _Alignas(16) uint8_t bytes[1 << 16];
+    FILE *file = fopen(arguments[1], "rb");
+    const size_t shift = (size_t)atoi(arguments[3]);
+    if (count != 4 || file == NULL || fread(bytes + shift, 1, sizeof bytes - shift, file) == 0) {
+        return 1;
+    }
+    const size_t length = (size_t)atoi(arguments[2]);
+    printf("%d %d", colibri_check(&spec_model, bytes + shift, length), colibri_verify(&spec_model, bytes + shift, length));
+    return 0;
+}
+"""
+STATUS = {
+    name: int(value)
+    for name, value in re.findall(
+        r"X\((COLIBRI_\w+), (-?\d+),", (ROOT / "runtime_c/include/colibri.h").read_text(encoding="utf-8")
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def checker(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """Compile the checks with a model; returns its file, and a function to the names of both statuses."""
+    folder = tmp_path_factory.mktemp("checker")
+    package = folder / "package"
+    board = msgspec.structs.replace(load_board("x86-64-v3"), kernels=("portable",))
+    generate(ROOT / "examples/load-moe/top1-e3-tiny", board, Options(prefix="spec"), package)
+    (folder / "checker.c").write_text(CHECKER)
+    sources = [folder / "checker.c", package / "src/model.c", *sorted((package / "runtime/core").glob("*.c"))]
+    include = [f"-I{package / part}" for part in (".", "runtime/include", "runtime")]
+    program = folder / "checker"
+    subprocess.run(["gcc", "-std=c11", "-O1", *include, *map(str, sources), "-o", str(program)], check=True)
+    names = {value: name for name, value in STATUS.items()}
+
+    def run(data: bytes, length: int | None = None, shift: int = 0) -> tuple[str, str]:
+        path = folder / "model.bin"
+        path.write_bytes(data)
+        length = len(data) if length is None else length
+        done = subprocess.run([program, path, str(length), str(shift)], check=True, capture_output=True, text=True)
+        check, verify = (names[int(word)] for word in done.stdout.split())
+        return check, verify
+
+    return (package / "model.bin").read_bytes(), run
+
+
+def sealed(data: bytearray) -> bytes:
+    """With the checksums of header and table made right again."""
+    count = struct.unpack_from("<I", data, 32)[0]
+    if 64 + 32 * count <= len(data):
+        struct.pack_into("<I", data, 36, zlib.crc32(data[64 : 64 + 32 * count]))
+    struct.pack_into("<I", data, 60, zlib.crc32(data[:60]))
+    return bytes(data)
+
+
+def changed(data: bytes, at: int, form: str, value: int, *, seal: bool = True) -> bytes:
+    copy = bytearray(data)
+    struct.pack_into(form, copy, at, value)
+    return sealed(copy) if seal else bytes(copy)
+
+
+def stated(number: int) -> str:
+    """The status that the page gives to a check."""
+    row = re.search(rf"^\| {number} \| .* \| `(COLIBRI_\w+)` \|$", PAGE, re.M)
+    assert row is not None
+    return row[1]
+
+
+def test_the_checks_of_the_page(checker) -> None:  # type: ignore[no-untyped-def]
+    data, run = checker
+    assert run(data) == ("COLIBRI_OK", "COLIBRI_OK")
+    assert run(data + bytes(64)) == ("COLIBRI_OK", "COLIBRI_OK")
+    first = struct.unpack_from("<Q", data, 64)[0]
+    cases = {
+        2: (data, len(data), 4),
+        3: (data, 63, 0),
+        4: (changed(data, 0, "<B", 0x44), len(data), 0),
+        5: (changed(data, 8, "<I", 2), len(data), 0),
+        6: (changed(data, 56, "<I", 1, seal=False), len(data), 0),
+        7: (changed(data, 40, "<B", data[40] ^ 1), len(data), 0),
+        8: (changed(data, 16, "<Q", len(data) + 1), len(data), 0),
+        9: (changed(data, 16, "<Q", first), len(data), 0),
+        10: (changed(data, 36, "<I", 0, seal=False), len(data), 0),
+        11: (changed(data, 64, "<Q", len(data)), len(data), 0),
+    }
+    # A checksum of the table that is wrong, under a header that is right.
+    wrong = bytearray(cases[10][0])
+    struct.pack_into("<I", wrong, 60, zlib.crc32(wrong[:60]))
+    cases[10] = (bytes(wrong), len(data), 0)
+    for number, (file, length, shift) in cases.items():
+        assert run(file, length, shift) == (stated(number), stated(number)), f"check {number}"
+    assert run(changed(data, 12, "<I", 60))[0] == stated(6)
+    assert run(changed(data, 24, "<Q", len(data) + 16))[0] == stated(9)
+    assert run(changed(data, 32, "<I", 1 << 20))[0] == stated(9)
+    assert run(changed(data, first, "<B", data[first] ^ 1)) == ("COLIBRI_OK", stated(12))
+
+
+def test_earlier_checks_win(checker) -> None:  # type: ignore[no-untyped-def]
+    data, run = checker
+    worse = bytearray(changed(data, 8, "<I", 2, seal=False))
+    worse[40] ^= 1
+    assert run(bytes(worse))[0] == stated(5)
+    worse[0] ^= 1
+    assert run(bytes(worse))[0] == stated(4)
+    assert run(bytes(worse), 60)[0] == stated(3)

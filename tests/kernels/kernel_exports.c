@@ -1,0 +1,80 @@
+/* kernel_exports.c: the portable kernels as functions of a shared library, for the tests. */
+#include "kernels/portable/add.h"
+#include "kernels/portable/attention.h"
+#include "kernels/portable/embedding.h"
+#include "kernels/portable/experts.h"
+#include "kernels/portable/last_row.h"
+#include "kernels/portable/linear.h"
+#include "kernels/portable/quantise.h"
+#include "kernels/portable/rms_norm.h"
+#include "kernels/portable/rope.h"
+#include "kernels/portable/router.h"
+
+/* test_NAME(y, x, count): y = NAME(x) for each element. */
+#define EACH(name, to, from)                                  \
+    void test_##name(to *y, const from *x, uint32_t count);   \
+    void test_##name(to *y, const from *x, uint32_t count)    \
+    {                                                         \
+        for (uint32_t i = 0; i < count; i++) {                \
+            y[i] = colibri_##name(x[i]);                      \
+        }                                                     \
+    }
+
+/* test_NAME with the kernel's own parameters. */
+#define EXPORT(name, params, args) \
+    void test_##name params;       \
+    void test_##name params        \
+    {                              \
+        colibri_##name args;       \
+    }
+
+EACH(sqrt, float, float)
+EACH(exp, float, float)
+EACH(identity, float, float)
+EACH(relu, float, float)
+EACH(sigmoid, float, float)
+EACH(silu, float, float)
+EACH(tanh, float, float)
+EACH(gelu_tanh, float, float)
+EACH(canonical, float, float)
+EACH(nearest, int32_t, float)
+EACH(from_f16, float, uint16_t)
+EACH(to_f16, uint16_t, float)
+
+EXPORT(add, (float *x, const float *y, int count), (x, y, count))
+EXPORT(combine, (float *out, const float *x, float weight, bool first, int width), (out, x, weight, first, width))
+EXPORT(last_row, (float *out, const float *x, uint32_t row, uint32_t width), (out, x, row, width))
+EXPORT(store, (float *y, const float *sum, const float *bias, int count), (y, sum, bias, count))
+EXPORT(store_scaled,
+       (float *y, const int32_t *sum, const float *row_scale, const float *bias, float x_scale, int count),
+       (y, sum, row_scale, bias, x_scale, count))
+EXPORT(quantise8, (int8_t *y, float *scale, const float *x, int k, int stride, float qmax),
+       (y, scale, x, k, stride, qmax))
+EXPORT(quantise16, (int16_t *y, float *scale, const float *x, int k, int stride, float qmax),
+       (y, scale, x, k, stride, qmax))
+EXPORT(rms_norm, (float *y, const float *x, const float *w, int width, float eps), (y, x, w, width, eps))
+EXPORT(rope,
+       (float *x, const float *coarse, const float *fine, uint32_t position, uint32_t step, uint32_t heads,
+        uint32_t head_dim),
+       (x, coarse, fine, position, step, heads, head_dim))
+EXPORT(router, (uint32_t *index, float *weight, float *scores, uint32_t n, uint32_t k, bool renormalise),
+       (index, weight, scores, n, k, renormalise))
+EXPORT(embedding_f32,
+       (float *out, const float *data, uint32_t token, uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
+       (out, data, token, width, rows, cols, padded))
+EXPORT(embedding_w8,
+       (float *out, const uint8_t *data, const float *row_scale, uint32_t token, uint32_t width, uint32_t rows,
+        uint32_t cols, uint32_t padded),
+       (out, data, row_scale, token, width, rows, cols, padded))
+EXPORT(embedding_w4,
+       (float *out, const uint8_t *data, const uint8_t *group_scale, const float *row_scale, uint32_t token,
+        uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
+       (out, data, group_scale, row_scale, token, width, rows, cols, padded))
+EXPORT(attention_f32,
+       (float *out, const float *q, const float *k, const float *v, float *keys, float *values, float *scores,
+        uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity, float scale),
+       (out, q, k, v, keys, values, scores, position, heads, kv_heads, head_dim, capacity, scale))
+EXPORT(attention_f16,
+       (float *out, const float *q, const float *k, const float *v, uint16_t *keys, uint16_t *values, float *scores,
+        uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity, float scale),
+       (out, q, k, v, keys, values, scores, position, heads, kv_heads, head_dim, capacity, scale))

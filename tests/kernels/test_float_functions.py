@@ -1,0 +1,80 @@
+"""fp32 functions in C against their numpy namesakes, and square root and half precision against IEEE 754."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_library import Kernels, same_bits
+
+from colibri.graph.float32 import ACTIVATIONS, F16_MAX, exp, to_f16
+
+# Every 1021st of all bit patterns: each exponent, both signs, denormals, infinities and NaNs among them.
+PATTERNS = np.arange(0, 1 << 32, 1021, dtype=np.uint64).astype(np.uint32).view(np.float32)
+SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, np.inf, -np.inf, np.nan, -np.nan, -87.0, 88.0, 3.4e38], np.float32)
+# Where exp bends: its ends, and the steps between powers of two.
+DENSE = np.concatenate([np.linspace(-90, 90, 1 << 20), np.arange(-130, 131) * np.log(2) / 2]).astype(np.float32)
+SWEEP = np.concatenate([PATTERNS, SPECIAL, DENSE])
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    """Overflow and NaN are part of the sweep."""
+    np.seterr(all="ignore")
+
+
+def test_exp(kernels: Kernels) -> None:
+    assert same_bits(kernels.each("exp", SWEEP), exp(SWEEP))
+
+
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
+def test_activation(kernels: Kernels, name: str) -> None:
+    assert same_bits(kernels.each(name, SWEEP), ACTIVATIONS[name](SWEEP))
+
+
+@pytest.mark.parametrize("name", ["sqrt", "soft_sqrt"])
+def test_square_root_is_correctly_rounded(kernels: Kernels, name: str) -> None:
+    x = np.abs(SWEEP)
+    assert same_bits(kernels.each(name, x), np.sqrt(x.astype(np.float64)).astype(np.float32))
+
+
+def test_soft_square_root_beside_squares_and_half_way_points(kernels: Kernels) -> None:
+    roots = np.random.default_rng(0).integers(1 << 23, 1 << 24, 200_000).astype(np.float64)
+    x = np.concatenate([(roots + half) ** 2 for half in (0.0, 0.5)]).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(0)), np.nextafter(x, np.float32(np.inf))])
+    assert same_bits(kernels.each("soft_sqrt", x), np.sqrt(x))
+
+
+def test_soft_square_root_of_denormals(kernels: Kernels) -> None:
+    x = np.concatenate([np.arange(1, 1 << 16), np.arange(1 << 16, 1 << 23, 97)]).astype(np.uint32).view(np.float32)
+    assert same_bits(kernels.each("soft_sqrt", x), np.sqrt(x))
+
+
+def test_nearest_integer(kernels: Kernels) -> None:
+    x = np.concatenate([np.arange(-2000, 2000) / 4, np.linspace(-4e6, 4e6, 100_001)]).astype(np.float32)
+    assert np.array_equal(kernels.each("nearest", x, np.int32), np.rint(x).astype(np.int32))
+
+
+def test_canonical_nan(kernels: Kernels) -> None:
+    out = kernels.each("canonical", PATTERNS).view(np.uint32)
+    assert np.array_equal(out, np.where(np.isnan(PATTERNS), np.uint32(0x7FC00000), PATTERNS.view(np.uint32)))
+
+
+def test_every_finite_half_becomes_its_float(kernels: Kernels) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)]
+    assert len(finite) == (1 << 16) - (1 << 11)
+    assert same_bits(kernels.each("from_f16", finite.view(np.uint16)), finite.astype(np.float32))
+
+
+def test_every_finite_half_comes_back(kernels: Kernels) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16)
+    finite = halves[np.isfinite(halves.view(np.float16))]
+    assert np.array_equal(kernels.each("to_f16", kernels.each("from_f16", finite), np.uint16), finite)
+
+
+def test_float_to_half(kernels: Kernels) -> None:
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
+    middles = (halves[:-1] + halves[1:]) / 2  # exact: ties
+    beside = [np.nextafter(middles, np.float32(to)) for to in (0.0, np.inf)]
+    x = np.concatenate([SWEEP, middles, -middles, *beside, np.array([F16_MAX, 65519.9, 65520.0, 1e6], np.float32)])
+    assert np.array_equal(kernels.each("to_f16", x, np.uint16), to_f16(x).view(np.uint16))

@@ -1,0 +1,42 @@
+"""What a kernel folder says of itself: tiles that fit the packer, and names that fit the generated C."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+from dot_programs import BOARDS
+
+from colibri.paths import data_folder
+
+ROOT = data_folder("runtime_c") / "kernels"
+FOLDERS = sorted(path.name for path in ROOT.iterdir())
+
+
+def test_every_folder_is_tested_on_a_board() -> None:
+    assert set(FOLDERS) == set(BOARDS)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_manifest_and_headers_agree(folder: str) -> None:
+    tiles = tomllib.loads((ROOT / folder / "kernels.toml").read_text())
+    assert set(tiles) == {path.stem for path in (ROOT / folder).glob("dot_*.h")}
+    for stem, tile in tiles.items():
+        text = (ROOT / folder / f"{stem}.h").read_text()
+        assert re.search(rf"#define COLIBRI_{stem.upper()}_ROWS {tile['rows']}\n", text), stem
+        assert re.search(rf"static inline void colibri_{stem}\(", text), stem
+        assert (tile["rows"], tile["cols"]) >= (1, 1)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_tiles_fit_the_packer(folder: str) -> None:
+    tiles = tomllib.loads((ROOT / folder / "kernels.toml").read_text())
+    assert tiles["dot_f32"]["cols"] == 1, "x is not padded in fp32"
+    for stem in ("dot_w4a8", "dot_w4a16"):
+        assert tiles[stem]["cols"] == 32, "one group"
+
+
+@pytest.mark.parametrize("folder", [name for name in FOLDERS if name != "portable"])
+def test_only_kernels_that_portable_has(folder: str) -> None:
+    assert {path.name for path in (ROOT / folder).iterdir()} <= {path.name for path in (ROOT / "portable").iterdir()}

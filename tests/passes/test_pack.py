@@ -1,0 +1,164 @@
+"""Packed bytes, read back by the layout that `kernels.toml` describes, are the matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import ORACLE, load_graph, sensor
+
+from colibri.graph.graph import BufferKind
+from colibri.graph.ops import Embedding
+from colibri.graph.weights import Matrix, Vector, WeightFormat
+from colibri.passes.kernels import KernelSet, Tile
+from colibri.passes.pack import ALIGN, MatrixLayout, matrix_layout, pack_matrix, pack_vector, plan_layouts
+from colibri.passes.quantise import Scheme, quantise_matrix
+
+
+def random_matrix(form: WeightFormat, n: int, k: int, bias: bool, seed: int = 0) -> Matrix:
+    rng = np.random.default_rng(seed)
+    dense = rng.standard_normal((n, k)).astype(np.float32)
+    return quantise_matrix(
+        Matrix(WeightFormat.F32, (n, k), dense=dense, bias=rng.standard_normal(n).astype(np.float32) if bias else None),
+        form,
+    )
+
+
+def element(raw: bytes, layout: MatrixLayout, row: int, column: int) -> float:
+    """The weight at (row, column), found by index arithmetic alone."""
+    rows, cols = layout.tile_rows, layout.tile_cols
+    tile = row // rows * (layout.padded_k // cols) + column // cols
+    index = (tile * rows + row % rows) * cols + column % cols
+    if layout.format is WeightFormat.F32:
+        return float(np.frombuffer(raw, "<f4", 1, layout.data + 4 * index)[0])
+    if layout.format is WeightFormat.W8:
+        return float(np.frombuffer(raw, np.int8, 1, layout.data + index)[0])
+    byte = raw[layout.data + index // 32 * 16 + index % 16]
+    return float((byte >> 4 if index % 32 >= 16 else byte & 15) - 8)
+
+
+def unpack(raw: bytes, layout: MatrixLayout, n: int, k: int) -> np.ndarray:
+    return np.array([[element(raw, layout, row, column) for column in range(k)] for row in range(n)])
+
+
+def check_round_trip(matrix: Matrix, tile: Tile) -> None:
+    n, k = matrix.shape
+    layout = matrix_layout(matrix.format, n, k, matrix.bias is not None, tile)
+    raw = pack_matrix(matrix, layout)
+    assert len(raw) == layout.bytes
+    source = matrix.dense if matrix.integers is None else matrix.integers
+    assert source is not None and np.array_equal(unpack(raw, layout, n, k), source)
+    # what pads the last rows and columns is zero
+    whole = unpack(raw, layout, layout.padded_n, layout.padded_k)
+    if matrix.format is not WeightFormat.W4 or (n, k) == (layout.padded_n, layout.padded_k):
+        assert not whole[n:].any() and not whole[:, k:].any()
+    if matrix.row_scale is not None:
+        scales = np.frombuffer(raw, "<f4", layout.padded_n, layout.row_scale)
+        assert np.array_equal(scales[:n], matrix.row_scale) and not scales[n:].any()
+    if matrix.bias is not None:
+        biases = np.frombuffer(raw, "<f4", layout.padded_n, layout.bias)
+        assert np.array_equal(biases[:n], matrix.bias) and not biases[n:].any()
+    if matrix.group_scale is not None:
+        groups = layout.padded_k // 32
+        packed = np.frombuffer(raw, np.uint8, layout.padded_n * groups, layout.group_scale)
+        for row in range(n):
+            for group in range(matrix.group_scale.shape[1]):
+                at = row // tile.rows * groups * tile.rows + group * tile.rows + row % tile.rows
+                assert packed[at] == matrix.group_scale[row, group]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 32), (5, 33), (16, 64), (17, 100), (2, 130)])
+@pytest.mark.parametrize("tile", [Tile(1, 32), Tile(4, 32), Tile(16, 32), Tile(8, 64)])
+@pytest.mark.parametrize("form", list(WeightFormat))
+def test_unpack_is_the_inverse(form: WeightFormat, tile: Tile, shape: tuple[int, int], bias: bool) -> None:
+    check_round_trip(random_matrix(form, *shape, bias), tile)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([WeightFormat.F32, WeightFormat.W8]),
+    st.integers(1, 20),
+    st.integers(1, 40),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.booleans(),
+)
+def test_unpack_is_the_inverse_for_any_tile(
+    form: WeightFormat, n: int, k: int, rows: int, cols: int, bias: bool
+) -> None:
+    check_round_trip(random_matrix(form, n, k, bias), Tile(rows, cols))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(list(WeightFormat)),
+    st.integers(1, 200),
+    st.integers(1, 200),
+    st.sampled_from([Tile(1, 32), Tile(4, 32), Tile(16, 64)]),
+    st.booleans(),
+)
+def test_parts_are_aligned_and_do_not_overlap(
+    form: WeightFormat, n: int, k: int, tile: Tile, has_bias: bool
+) -> None:
+    layout = matrix_layout(form, n, k, has_bias, tile)
+    assert layout.padded_n % tile.rows == 0 and 0 <= layout.padded_n - n < tile.rows
+    assert layout.padded_k % tile.cols == 0 and 0 <= layout.padded_k - k < tile.cols
+    bits = {WeightFormat.F32: 32, WeightFormat.W8: 8, WeightFormat.W4: 4}[form]
+    sizes = {
+        layout.row_scale: 4 * layout.padded_n,
+        layout.bias: 4 * layout.padded_n,
+        layout.group_scale: layout.padded_n * layout.padded_k // 32,
+        layout.data: layout.padded_n * layout.padded_k * bits // 8,
+    }
+    assert (layout.row_scale == -1) is (form is WeightFormat.F32)
+    assert (layout.bias == -1) is not has_bias
+    assert (layout.group_scale == -1) is (form is not WeightFormat.W4)
+    end = 0
+    for start, size in sorted((start, size) for start, size in sizes.items() if start >= 0):
+        assert start % ALIGN == 0 and end <= start < end + ALIGN
+        end = start + size
+    assert layout.bytes % ALIGN == 0 and end <= layout.bytes < end + ALIGN
+
+
+def test_4_bit_weights_cost_four_and_a_quarter_bits() -> None:
+    layout = matrix_layout(WeightFormat.W4, 1024, 4096, False, Tile(1, 32))
+    assert (layout.bytes - 4 * 1024) * 8 / (1024 * 4096) == 4.25
+
+
+def test_vectors_are_fp32_padded_to_16_bytes() -> None:
+    raw = pack_vector(Vector(np.arange(5, dtype=np.float32)))
+    assert raw == np.array([0, 1, 2, 3, 4, 0, 0, 0], "<f4").tobytes()
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("path", [ORACLE / "mixtral-base", sensor("top1-e3-tiny")], ids=lambda path: path.name)
+def test_every_matrix_of_a_model_gets_the_layout_of_the_kernel_that_reads_it(path, scheme: Scheme) -> None:
+    graph, kernels = load_graph(path, scheme), KernelSet(("portable",))
+    layouts = plan_layouts(graph, kernels)
+    matrices = {name for name, weight in graph.weights.items() if isinstance(weight, Matrix)}
+    assert set(layouts.matrices) == matrices
+    read = {product.weight: product for op in graph.ops for product in op.products()}
+    tables = {op.table for op in graph.ops if isinstance(op, Embedding)}
+    assert set(read) | tables == matrices
+    for name, product in read.items():
+        weight = graph.weights[name]
+        assert isinstance(weight, Matrix)
+        layout, tile = layouts.matrices[name], kernels.tile(weight.format, product.kind)
+        assert (layout.tile_rows, layout.tile_cols) == (tile.rows, tile.cols)
+        if product.kind is not BufferKind.FLOAT:
+            assert layouts.strides[product.buffer] >= layout.padded_k
+
+
+def test_a_tied_embedding_has_one_matrix_and_the_heads_layout(tmp_path) -> None:
+    from make_bad import CONFIG, tiny_mixtral, write_checkpoint
+
+    arrays = tiny_mixtral()
+    del arrays["lm_head.weight"]
+    write_checkpoint(tmp_path / "tied", CONFIG | {"tie_word_embeddings": True}, arrays)
+    graph = load_graph(tmp_path / "tied", Scheme.W8A8)
+    kernels = KernelSet(("portable",))
+    assert "head" not in graph.weights
+    layout, tile = plan_layouts(graph, kernels).matrices["embedding"], kernels.tile(WeightFormat.W8, BufferKind.Q8)
+    assert (layout.tile_rows, layout.tile_cols) == (tile.rows, tile.cols)

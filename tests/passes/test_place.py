@@ -1,0 +1,178 @@
+"""The memory plan: every value read is the value that was written, whatever lies where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import ORACLE, SENSORS, load_graph, sensor
+
+from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind, Op, State, StateType
+from colibri.passes.kernels import KernelSet
+from colibri.passes.pack import plan_layouts
+from colibri.passes.place import CONTEXT_BYTES, Placement, all_buffers, buffer_parts, place
+from colibri.passes.quantise import Scheme
+
+EXTERNAL = (Graph.INPUT, Graph.OUTPUT)
+
+
+@dataclass(frozen=True)
+class Touch(Op):
+    """Reads and writes buffers; nothing else."""
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    inner: tuple[Buffer, ...] = ()
+
+    def reads(self) -> tuple[str, ...]:
+        return self.sources
+
+    def writes(self) -> tuple[str, ...]:
+        return self.targets
+
+    def scratch(self) -> tuple[Buffer, ...]:
+        return self.inner
+
+    def signature(self) -> tuple[object, ...]:
+        return ()
+
+    def reference(self, run: object) -> None:
+        raise NotImplementedError
+
+    def emit(self, c: object) -> None:
+        raise NotImplementedError
+
+
+def check_plan(graph: Graph, placement: Placement, rows: int, strides: dict[str, int]) -> None:
+    """Play the program on a block where each byte knows who wrote it last."""
+    memory = placement.memory
+    parts = {
+        name: buffer_parts(buffer, rows, strides.get(name, buffer.width))
+        for name, buffer in all_buffers(graph).items()
+    }
+    block: list[tuple[str, int] | None] = [None] * memory.total
+    stamps: dict[str, tuple[str, int]] = {}
+
+    def cells(name: str) -> range:
+        where = placement.buffers[name]
+        size = sum(parts[name])
+        assert where.first % 16 == 0 and where.first >= memory.total - memory.arena
+        assert where.first + size <= memory.total
+        if parts[name][1]:
+            assert where.second == where.first + parts[name][0] and where.second % 16 == 0
+        else:
+            assert where.second == -1
+        return range(where.first, where.first + size)
+
+    for number, op in enumerate(graph.ops):
+        inputs = [name for name in op.reads() if name not in EXTERNAL]
+        outputs = [name for name in op.writes() if name not in EXTERNAL]
+        # Scratch and outputs may be written before the last input is read.
+        for name in [scratch.name for scratch in op.scratch()] + [name for name in outputs if name not in inputs]:
+            for cell in cells(name):
+                block[cell] = (name, number)
+            stamps[name] = (name, number)
+        for name in inputs:
+            assert all(block[cell] == stamps[name] for cell in cells(name)), f"op {number} finds {name} overwritten"
+        for name in [name for name in outputs if name in inputs]:
+            for cell in cells(name):
+                block[cell] = (name, number)
+            stamps[name] = (name, number)
+        live = [scratch.name for scratch in op.scratch()] + outputs
+        for name in live:  # all that the op writes is there at its end
+            assert all(block[cell] == stamps[name] for cell in cells(name)), f"op {number} loses {name}"
+
+
+def check_spans(graph: Graph, placement: Placement) -> None:
+    memory = placement.memory
+    assert memory.context + memory.states + memory.arena == memory.total
+    assert memory.context == CONTEXT_BYTES and memory.total % 16 == 0
+    end = CONTEXT_BYTES
+    for state in graph.states.values():
+        assert placement.states[state.name] == end and end % 16 == 0
+        end += -(-state.bytes // 16) * 16
+    assert end == memory.context + memory.states
+    for span in memory.spans:
+        assert span.offset % 16 == 0 and span.offset + span.bytes <= memory.total
+    arena = [span for span in memory.spans if span.kind == "arena"]
+    assert memory.arena <= sum(span.bytes for span in arena)
+    assert memory.arena >= max((span.bytes for span in arena), default=0)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Graph:
+    """A random program in which every buffer is written before it is read."""
+    graph = Graph("random", ModelKind.SAMPLES, 4, 4, 0, "")
+    kinds = [BufferKind.FLOAT, BufferKind.Q8, BufferKind.Q16, BufferKind.ROUTE]
+    names = [f"b{i}" for i in range(draw(st.integers(1, 6)))]
+    for name in names:
+        graph.buffer(name, draw(st.sampled_from(kinds)), draw(st.integers(1, 9)), draw(st.sampled_from([0, 0, 1])))
+    ready: list[str] = []
+    for number in range(draw(st.integers(1, 12))):
+        sources = draw(st.lists(st.sampled_from(ready), max_size=2, unique=True)) if ready else []
+        targets = draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
+        inner = ()
+        if draw(st.booleans()):
+            inner = (Buffer(f"scratch{number % 2}", BufferKind.FLOAT, draw(st.integers(1, 9)), 1),)
+        graph.ops.append(Touch(None, "", tuple(sources), tuple(targets), inner))
+        ready += [name for name in targets if name not in ready]
+    for name in draw(st.lists(st.sampled_from(["s0", "s1"]), unique=True)):
+        graph.states[name] = State(name, draw(st.sampled_from(list(StateType))), draw(st.integers(1, 5)), 3)
+    return graph
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs(), st.integers(1, 4))
+def test_random_programs_keep_their_values(graph: Graph, rows: int) -> None:
+    placement = place(graph, rows, {})
+    check_plan(graph, placement, rows, {})
+    check_spans(graph, placement)
+
+
+def test_the_check_sees_an_overlap() -> None:
+    graph = Graph("bad", ModelKind.SAMPLES, 4, 4, 0, "")
+    for name in ("a", "b", "c"):
+        graph.buffer(name, BufferKind.FLOAT, 4)
+    graph.ops += [Touch(None, "", (), ("a",)), Touch(None, "", (), ("b",)), Touch(None, "", ("a", "b"), ("c",))]
+    placement = place(graph, 1, {})
+    check_plan(graph, placement, 1, {})
+    placement.buffers["b"] = placement.buffers["a"]
+    with pytest.raises(AssertionError, match="op 2 finds a overwritten"):
+        check_plan(graph, placement, 1, {})
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 16])
+@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize(
+    "path",
+    [ORACLE / "mixtral-base", ORACLE / "mixtral-sharded-swa", *(sensor(name) for name in SENSORS)],
+    ids=lambda path: path.name,
+)
+def test_real_models_keep_their_values(path: Path, scheme: Scheme, rows: int) -> None:
+    graph = load_graph(path, scheme, StateType.F16)
+    strides = plan_layouts(graph, KernelSet(("portable",))).strides
+    placement = place(graph, rows, strides)
+    check_plan(graph, placement, rows, strides)
+    check_spans(graph, placement)
+    arena = [span for span in placement.memory.spans if span.kind == "arena"]
+    assert placement.memory.arena < sum(span.bytes for span in arena)  # something is shared
+
+
+def test_two_that_never_meet_share_one_place() -> None:
+    graph = Graph("chain", ModelKind.SAMPLES, 4, 4, 0, "")
+    for name in ("a", "b", "c", "d"):
+        graph.buffer(name, BufferKind.FLOAT, 64)
+    previous: tuple[str, ...] = ()
+    for name in ("a", "b", "c", "d"):
+        graph.ops.append(Touch(None, "", previous, (name,)))
+        previous = (name,)
+    assert place(graph, 1, {}).memory.arena == 2 * 64 * 4
+
+
+def test_states_do_not_depend_on_the_rows_and_halve_in_f16() -> None:
+    wide, narrow = (load_graph(ORACLE / "mixtral-base", Scheme.W8A8, kv) for kv in StateType)
+    assert place(wide, 1, {}).memory.states == place(wide, 9, {}).memory.states
+    assert place(wide, 1, {}).memory.states == 2 * place(narrow, 1, {}).memory.states
