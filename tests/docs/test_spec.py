@@ -76,7 +76,9 @@ class Parsed:
 
 def parse(data: bytes) -> Parsed:
     """Read a file and check every rule of the page that needs no knowledge of the model."""
-    magic, version, header_bytes, file_bytes, table, count, table_crc, abi_hash, reserved, crc = HEADER.unpack_from(data)
+    magic, version, header_bytes, file_bytes, table, count, table_crc, abi_hash, reserved, crc = HEADER.unpack(
+        data[:64]
+    )
     assert (magic, version, header_bytes, reserved) == (b"COLIBRI\0", 1, 64, 0)
     assert file_bytes == len(data) and len(data) % 16 == 0 and table == HEADER.size == 64
     assert crc == zlib.crc32(data[:60])
@@ -135,9 +137,7 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
     data = (folder / "model.bin").read_bytes()
     places = {section.name: section for section in package.sections}
     context = 16 if model == "shakespeare-moe" else None
-    graph = build_graph(
-        Checkpoint.open(ROOT / "examples" / model), Options(scheme, context=context, drop={0: {1}})
-    )
+    graph = build_graph(Checkpoint.open(ROOT / "examples" / model), Options(scheme, context=context, drop={0: {1}}))
     layouts = plan_layouts(graph, KernelSet(package.board.kernels))
     assert set(graph.weights) <= set(places)
     for name, weight in graph.weights.items():
@@ -219,7 +219,8 @@ int main(int count, char **arguments)
         return 1;
     }
     const size_t length = (size_t)atoi(arguments[2]);
-    printf("%d %d", colibri_check(&spec_model, bytes + shift, length), colibri_verify(&spec_model, bytes + shift, length));
+    const void *model = bytes + shift;
+    printf("%d %d", colibri_check(&spec_model, model, length), colibri_verify(&spec_model, model, length));
     return 0;
 }
 """

@@ -105,8 +105,9 @@ class DotProgram:
 
 def _split(packed: bytes, layout: MatrixLayout, tiles: int) -> tuple[list[bytes], list[bytes]]:
     """The weights and the group scales of each tile."""
-    size = layout.tile_rows * layout.padded_k * {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1}[layout.format]
-    weights = [packed[layout.data + i * size // 2 :][: size // 2] for i in range(tiles)]
+    bits = {WeightFormat.F32: 32, WeightFormat.W8: 8, WeightFormat.W4: 4}[layout.format]
+    size = layout.tile_rows * layout.padded_k * bits // 8
+    weights = [packed[layout.data + i * size :][:size] for i in range(tiles)]
     if layout.group_scale < 0:
         return weights, [b""] * tiles
     groups = layout.tile_rows * layout.padded_k // 32

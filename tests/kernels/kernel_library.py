@@ -44,7 +44,16 @@ def build_kernels(folder: Path) -> Kernels:
         pytest.skip("gcc is not installed")
     sources = [str(Path(__file__).parent / name) for name in SOURCES]
     library = folder / "kernels.so"
-    command = ["gcc", *FLAGS, *WARNINGS, "-ffreestanding", "-shared", "-fPIC", f"-I{data_folder('runtime_c')}", *sources]
+    command = [
+        "gcc",
+        *FLAGS,
+        *WARNINGS,
+        "-ffreestanding",
+        "-shared",
+        "-fPIC",
+        f"-I{data_folder('runtime_c')}",
+        *sources,
+    ]
     done = subprocess.run([*command, "-o", str(library)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Kernels(library)

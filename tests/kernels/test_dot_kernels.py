@@ -30,18 +30,22 @@ def kernels(*, native: bool = False) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("dot", params)
 
 
-def random_case(dot: Dot, rng: np.random.Generator, n: int, k: int, weight_offset: int = 0, value_offset: int = 0) -> Case:
+def random_case(
+    dot: Dot, rng: np.random.Generator, n: int, k: int, weight_offset: int = 0, value_offset: int = 0
+) -> Case:
     """Weights over the format's whole range, activations up to the limit of the length."""
     groups = -(-k // GROUP)
     if dot.form is WeightFormat.F32:
         dense = rng.standard_normal((n, k)).astype(np.float32)
-        return Case(Matrix(dot.form, (n, k), dense), rng.standard_normal(k).astype(np.float32), weight_offset, value_offset)
+        return Case(
+            Matrix(dot.form, (n, k), dense), rng.standard_normal(k).astype(np.float32), weight_offset, value_offset
+        )
     limit = activation_limit(dot.form, dot.kind, k, "case")
     low, high = (-127, 127) if dot.form is WeightFormat.W8 else (-8, 7)
     integers = rng.integers(low, high + 1, (n, k)).astype(np.int8)
     scales = rng.integers(0, 256, (n, groups)).astype(np.uint8) if dot.form is WeightFormat.W4 else None
     matrix = Matrix(dot.form, (n, k), None, integers, np.ones(n, np.float32), scales)
-    return Case(matrix, rng.integers(-limit, limit + 1, k).astype(dot.dtype), weight_offset, value_offset)
+    return Case(matrix, rng.integers(-limit, limit + 1, k).astype(dot.dtype), *places)
 
 
 def extreme_cases(dot: Dot, n: int, k: int) -> list[Case]:
@@ -113,7 +117,9 @@ def test_ends_of_the_range(dot: Dot, tmp_path: Path) -> None:
     if dot.kind is BufferKind.FLOAT:
         check(program, [case for n, k in [(1, 200), (9, 64), (24, 13)] for case in special_cases(n, k)])
     else:
-        check(program, [case for n, k in [(3, 12), (4, 32), (5, 64), (1, LONGEST)] for case in extreme_cases(dot, n, k)])
+        check(
+            program, [case for n, k in [(3, 12), (4, 32), (5, 64), (1, LONGEST)] for case in extreme_cases(dot, n, k)]
+        )
 
 
 @kernels(native=True)

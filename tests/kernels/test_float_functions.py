@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from kernel_library import Kernels, same_bits
@@ -17,9 +19,10 @@ SWEEP = np.concatenate([PATTERNS, SPECIAL, DENSE])
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
+def quiet() -> Iterator[None]:
     """Overflow and NaN are part of the sweep."""
-    np.seterr(all="ignore")
+    with np.errstate(all="ignore"):
+        yield
 
 
 def test_exp(kernels: Kernels) -> None:

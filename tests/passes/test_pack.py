@@ -99,9 +99,7 @@ def test_unpack_is_the_inverse_for_any_tile(
     st.sampled_from([Tile(1, 32), Tile(4, 32), Tile(16, 64)]),
     st.booleans(),
 )
-def test_parts_are_aligned_and_do_not_overlap(
-    form: WeightFormat, n: int, k: int, tile: Tile, has_bias: bool
-) -> None:
+def test_parts_are_aligned_and_do_not_overlap(form: WeightFormat, n: int, k: int, tile: Tile, has_bias: bool) -> None:
     layout = matrix_layout(form, n, k, has_bias, tile)
     assert layout.padded_n % tile.rows == 0 and 0 <= layout.padded_n - n < tile.rows
     assert layout.padded_k % tile.cols == 0 and 0 <= layout.padded_k - k < tile.cols

@@ -50,8 +50,7 @@ def check_plan(graph: Graph, placement: Placement, rows: int, strides: dict[str,
     """Play the program on a block where each byte knows who wrote it last."""
     memory = placement.memory
     parts = {
-        name: buffer_parts(buffer, rows, strides.get(name, buffer.width))
-        for name, buffer in all_buffers(graph).items()
+        name: buffer_parts(buffer, rows, strides.get(name, buffer.width)) for name, buffer in all_buffers(graph).items()
     }
     block: list[tuple[str, int] | None] = [None] * memory.total
     stamps: dict[str, tuple[str, int]] = {}

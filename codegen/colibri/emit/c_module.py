@@ -251,10 +251,11 @@ class CScope:
 
     # ---- kernels that several ops share ----
 
-    def linear(self, layout: MatrixLayout, kind: BufferKind, rows: int) -> str:
+    def linear(self, layout: MatrixLayout, kind: BufferKind, rows: int, x_stride: int = 0) -> str:
         """Instance of a matrix product ``y[rows][n] = x[rows][k] W^T + bias``; returns its name.
 
-        It takes ``(y, w, x)`` for fp32 and ``(y, w, x, x_scale)`` for quantised x.
+        It takes ``(y, w, x)`` for fp32 and ``(y, w, x, x_scale)`` for quantised x, whose rows stand ``x_stride``
+        elements apart (any value for one row).
         """
         n, k, tile = layout.n, layout.k, layout.tile_rows
         scheme = scheme_name(layout.format, kind)
@@ -273,13 +274,12 @@ class CScope:
             store = f"colibri_store({each.at('y', n)} + n, sum, {bias}, {count});"
             params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
         else:
-            stride = aligned(k, layout.tile_cols)
             row_bytes = layout.padded_k if layout.format is WeightFormat.W8 else layout.padded_k // 2
             data = f"w + {layout.data} + n * {row_bytes}"
             groups = (
                 f"w + {layout.group_scale} + n * {layout.padded_k // 32}, " if layout.format is WeightFormat.W4 else ""
             )
-            dot = f"colibri_{stem}(sum, {data}, {groups}{each.at('x', stride)}, {layout.padded_k});"
+            dot = f"colibri_{stem}(sum, {data}, {groups}{each.at('x', x_stride)}, {layout.padded_k});"
             scale = f"{self.as_floats('w', layout.row_scale)} + n"
             scales = f"{scale}, {bias}, {each.element('x_scale')}"
             store = f"colibri_store_scaled({each.at('y', n)} + n, sum, {scales}, {count});"
@@ -310,8 +310,9 @@ class CScope:
         self.kernel("quantise")
         each = Rows(rows)
         bits = 8 if kind is BufferKind.Q8 else 16
+        padded = "" if stride == width else f"_in_{stride}"
         return self.instance(
-            f"quantise{bits}_{rows}x{width}_to_{qmax}",
+            f"quantise{bits}_{rows}x{width}{padded}_to_{qmax}",
             f"y[{rows}][{stride}] = x[{rows}][{width}] / scale[{rows}], within +-{qmax}",
             f"{_ELEMENT[kind]} *restrict y, float *restrict scale, const float *restrict x",
             each.loop(

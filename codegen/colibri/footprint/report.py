@@ -72,6 +72,19 @@ class RegionUse(msgspec.Struct, frozen=True):
     groups: tuple[Group, ...]
 
 
+class EmulatorNote(msgspec.Struct, frozen=True):
+    """Where bits and instruction counts of the board come from; sizes never do.
+
+    Attributes:
+        proves: ``map``, ``core`` or ``isa``: what of the board is the emulator's too.
+        note: what a run there does not show.
+    """
+
+    name: str
+    proves: str
+    note: str
+
+
 class Report(msgspec.Struct, frozen=True):
     """Flash and RAM of one image.
 
@@ -79,6 +92,7 @@ class Report(msgspec.Struct, frozen=True):
         schema: version of this form.
         image: the ELF file, relative to the package.
         linked: whether it is the product; False for one that was linked over the walls only to be measured.
+        emulators: where `colibri test` runs the model.
     """
 
     schema: int
@@ -89,6 +103,7 @@ class Report(msgspec.Struct, frozen=True):
     image: str
     linked: bool
     regions: tuple[RegionUse, ...]
+    emulators: tuple[EmulatorNote, ...] = ()
 
     def over(self) -> list[tuple[str, int]]:
         """Regions that hold more than they may, with the bytes above the limit."""
@@ -148,6 +163,7 @@ def make_report(folder: Path) -> Report:
         image=elf.relative_to(folder).as_posix(),
         linked=linked,
         regions=tuple(_region(index, layout, pieces, printed, package) for index in range(len(layout.regions))),
+        emulators=tuple(EmulatorNote(e.name, str(e.proves), e.note) for e in package.board.emulators),
     )
 
 

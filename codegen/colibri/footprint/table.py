@@ -43,12 +43,17 @@ def print_report(report: Report, console: Console, *, full: bool = False) -> Non
         Text.assemble((report.package, "bold"), f"  {report.scheme}  {report.board}  {report.title}"), soft_wrap=True
     )
     for region in report.regions:
-        console.print()
-        console.print(_headline(region, _name_width(report)), soft_wrap=True)
         if region.groups:
+            console.print()
+            console.print(_headline(region, _name_width(report)), soft_wrap=True)
             console.print(_rows(region, full))
     console.print()
+    if unused := [f"{region.name} {region.limit:,}" for region in report.regions if not region.groups and region.limit]:
+        console.print(f"unused: {', '.join(unused)} bytes")
     _print_verdict(report, console)
+    for emulator in report.emulators:
+        note = f": {emulator.note}" if emulator.note else ""
+        console.print(Text(f"bits and instructions: {emulator.name} proves the {emulator.proves}{note}", "dim"))
 
 
 def print_summary(report: Report, console: Console) -> None:
@@ -176,8 +181,9 @@ def _print_verdict(report: Report, console: Console) -> None:
             what = f"over its budget (the memory has {region.length:,})" if budget else "more than there are"
             console.print(Text(f"{region.name}: {region.over:,} bytes {what}", "bold red"), soft_wrap=True)
     if not report.linked:
-        console.print(f"{report.image}: linked past the limits to be measured; there is no product")
+        how = "linked past the limits to be measured; there is no product"
     elif all(region.printed is None for region in report.regions):
-        console.print(f"{report.image}: by its program headers")
+        how = "by its program headers"
     else:
-        console.print(f"{report.image}: by its program headers, equal to what the linker printed")
+        how = "at the board's own addresses, by its program headers, equal to what the linker printed"
+    console.print(f"sizes: {report.image}, {how}")

@@ -68,10 +68,10 @@ class Matrix:
     def combined(self) -> NDArray[np.float64]:
         """Integers times group scale, ``[n, k]`` in float64: its products with int16 are exact there."""
         assert self.integers is not None
-        wide = self.integers.astype(np.float64)
+        wide = self.integers.astype(np.int32)  # as floats, a scale of 0 would make negative zeros
         if self.group_scale is not None:
-            wide *= np.repeat(self.group_scale.astype(np.float64), GROUP, axis=1)[:, : self.shape[1]]
-        return wide
+            wide *= np.repeat(self.group_scale, GROUP, axis=1)[:, : self.shape[1]]
+        return wide.astype(np.float64)
 
 
 Weight = Vector | Matrix

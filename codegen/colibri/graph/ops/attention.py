@@ -125,8 +125,8 @@ class Attention(Op):
             each.loop(
                 [
                     f"colibri_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "
-                    f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, key_state, value_state,",
-                    f"    scores, {each.offset('position')}, {self.heads}, {self.kv_heads}, {self.head_dim}, "
+                    f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, key_state, value_state, "
+                    f"scores, {each.offset('position')}, {self.heads}, {self.kv_heads}, {self.head_dim}, "
                     f"{self.capacity}, {c.float_literal(self.scale)});",
                 ]
             ),

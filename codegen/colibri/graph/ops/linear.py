@@ -54,10 +54,10 @@ class Linear(Op):
         run.floats[self.out] = product(run.matrix(self.weight), x)
 
     def emit(self, c: CScope) -> None:
-        name = c.linear(c.matrix(self.slot), self.input_kind, c.rows)
         if self.input_kind is BufferKind.FLOAT:
-            x = c.floats(self.x)
+            x, stride = c.floats(self.x), self.k
         else:
             q = c.quantised(self.x)
-            x = f"{q.integers}, {q.scale}"
+            x, stride = f"{q.integers}, {q.scale}", q.stride
+        name = c.linear(c.matrix(self.slot), self.input_kind, c.rows, stride)
         c.line(f"{name}({c.floats(self.out)}, {c.weight(self.slot)}, {x});")

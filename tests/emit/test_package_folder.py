@@ -1,0 +1,152 @@
+"""The folder of a package: whole or not there, the same wherever it is made, never over someone else's files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from small_models import ORACLE, make_package, sensor, write_sensor
+
+from colibri.boards.load import board_names, load_board
+from colibri.emit import writer
+from colibri.errors import BadInput, UsageError
+from colibri.generate import Options, generate
+from colibri.package import load_package
+from colibri.passes.quantise import Scheme
+
+MODEL = sensor("top1-e3-tiny")
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def everything(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("board", board_names())
+@pytest.mark.parametrize("source", [MODEL, ORACLE / "mixtral-base"], ids=lambda path: path.name)
+def test_two_folders_are_byte_identical(tmp_path: Path, source: Path, board: str) -> None:
+    context = 12 if source != MODEL else None
+    options = Options(scheme=Scheme.W4A8, context=context)
+    for place in ("one", "elsewhere/deeper/two"):
+        generate(source, load_board(board), options, tmp_path / place)
+    one, two = tree(tmp_path / "one"), tree(tmp_path / "elsewhere/deeper/two")
+    assert list(one) == list(two)
+    assert [name for name in one if one[name] != two[name]] == []
+    assert {"model.h", "model.bin", "src/model.c", "build.ninja", "CMakeLists.txt", "README.md"} <= set(one)
+
+
+def test_the_same_checkpoint_in_another_folder_differs_in_nothing(tmp_path: Path) -> None:
+    made = []
+    for place in ("a", "b"):
+        source = write_sensor(tmp_path / place / "model")
+        make_package(source, tmp_path / place / "out")
+        made.append(tree(tmp_path / place / "out"))
+    assert made[0] == made[1]
+
+
+def test_the_clock_and_the_umask_leave_no_trace(tmp_path: Path) -> None:
+    make_package(MODEL, tmp_path / "one")
+    old = os.umask(0o077)
+    try:
+        make_package(MODEL, tmp_path / "two")
+    finally:
+        os.umask(old)
+    assert tree(tmp_path / "one") == tree(tmp_path / "two")
+
+
+def test_nothing_is_left_beside_the_package(tmp_path: Path) -> None:
+    make_package(MODEL, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert load_package(tmp_path / "out").name == "top1-e3-tiny"
+
+
+def test_an_older_package_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    make_package(MODEL, tmp_path / "out", batch=4)
+    (tmp_path / "out" / "stale.txt").write_text("from before")
+    make_package(MODEL, tmp_path / "out")
+    make_package(MODEL, tmp_path / "fresh")
+    assert tree(tmp_path / "out") == tree(tmp_path / "fresh")
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    make_package(MODEL, tmp_path / "out")
+    assert (tmp_path / "out" / "package.json").is_file()
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
+def test_what_is_no_package_is_refused_and_left_alone(tmp_path: Path, kind: str) -> None:
+    out = tmp_path / "thesis"
+    if kind == "folder":
+        out.mkdir()
+        (out / "chapter.txt").write_text("years of work")
+    elif kind == "file":
+        out.write_text("years of work")
+    else:
+        out.symlink_to(tmp_path / "nowhere")
+    before = everything(tmp_path)
+    with pytest.raises(BadInput) as caught:
+        make_package(MODEL, out)
+    assert str(caught.value) == f"{out}: exists and is not a Colibri package; choose another with -o"
+    assert everything(tmp_path) == before
+    if kind != "dangling link":
+        assert "years of work" in (out if kind == "file" else out / "chapter.txt").read_text()
+
+
+@pytest.mark.parametrize("stage", ["render", "write_build_files", "_copy_port"])
+def test_a_failure_leaves_no_half_written_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    make_package(MODEL, tmp_path / "old")
+    before = tree(tmp_path / "old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writer, stage, fail)
+    for name in ("old", "new"):
+        with pytest.raises(OSError, match="No space left"):
+            make_package(MODEL, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert tree(tmp_path / "old") == before
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (MODEL, {"prefill": 2}, "--prefill: is for token models; a sensor model has --batch"),
+        (ORACLE / "mixtral-base", {"batch": 2}, "--batch: is for sensor models; a token model has --prefill"),
+        (ORACLE / "mixtral-base", {"prefill": 9, "context": 8}, "--prefill: 9 is more than the context of 8"),
+        (MODEL, {"prefix": "9"}, "--prefix: '9' cannot begin C names"),
+    ],
+)
+def test_options_that_cannot_be_meant(tmp_path: Path, source: Path, options: dict, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_package(source, tmp_path / "out", **options)
+    assert str(caught.value).startswith(message)
+    assert everything(tmp_path) == []
+
+
+def test_the_recipe_names_every_decision(tmp_path: Path) -> None:
+    make_package(
+        ORACLE / "mixtral-base", tmp_path / "out", scheme=Scheme.W4A8, context=16, drop={1: {3}}, keep={0: {0, 1}}
+    )
+    assert json.loads((tmp_path / "out" / "recipe.json").read_text()) == {
+        "schema": 1,
+        "scheme": "w4a8",
+        "kv": "f32",
+        "context": 16,
+        "dropped_experts": {"0": [2, 3, 4, 5, 6, 7], "1": [3]},
+    }
+
+
+def test_package_json_and_the_model_agree(tmp_path: Path) -> None:
+    package = make_package(ORACLE / "mixtral-base", tmp_path / "out", context=16, prefill=2, drop={1: {3}})
+    assert load_package(tmp_path / "out") == package
+    assert package.model.experts == (8, 7) and package.context == 16 and package.prefill == 2
+    assert package.model_bin_bytes == (tmp_path / "out" / "model.bin").stat().st_size
+    last = max(package.sections, key=lambda section: section.offset)
+    assert last.offset + last.bytes <= package.model_bin_bytes < last.offset + last.bytes + 16

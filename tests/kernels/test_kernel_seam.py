@@ -1,0 +1,70 @@
+"""A board's kernel folder against the portable one: another packing, other code, the same output bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from make_bad import CONFIG, tiny_mixtral, write_checkpoint
+from small_models import EXAMPLES, sensor_arrays, write_sensor
+
+from colibri.boards.load import load_board
+from colibri.generate import Options, generate
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
+from colibri.testing import EmulatorResult, check_package
+
+# No extent is a multiple of a tile.
+ODD_SENSOR = {"input_dim": 5, "model_dim": 13, "expert_hidden": 33, "num_experts": 5, "top_k": 3, "output_dim": 3}
+ODD_MIXTRAL = CONFIG | {
+    "hidden_size": 20,
+    "intermediate_size": 35,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "tie_word_embeddings": True,
+    "vocab_size": 41,
+}
+
+BOARDS = [
+    pytest.param("x86-64-v3", "native", "avx2", id="avx2"),
+    pytest.param("raspberry-pi-5", "cortex-a76", "neon_dotprod", id="neon_dotprod", marks=pytest.mark.emulator),
+]
+
+
+def run_both(checkpoint: Path, board: str, emulator: str, folder: str, options: Options, tmp_path: Path) -> None:
+    """Test two packages of a checkpoint; both agree with the reference, so their digests must be one."""
+    own = load_board(board)
+    assert own.kernels[0] == folder
+    results: list[EmulatorResult] = []
+    models = []
+    for kernels in (own.kernels, ("portable",)):
+        out = tmp_path / kernels[0]
+        generate(checkpoint, msgspec.structs.replace(own, kernels=kernels), options, out)
+        assert any((out / "runtime" / "kernels" / kernels[0]).glob("dot_*.h"))
+        models.append((out / "model.bin").read_bytes())
+        results += check_package(out, emulators=(emulator,))
+    assert [result.mismatches for result in results] == [(), ()]
+    assert results[0].digest == results[1].digest
+    assert results[0].outputs == results[1].outputs > 0
+    assert models[0] != models[1], "the packing of the folder is not the portable one"
+
+
+@pytest.mark.parametrize(("board", "emulator", "folder"), BOARDS)
+@pytest.mark.parametrize("scheme", list(Scheme))
+class TestSameBits:
+    def test_trained_sensor_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
+        checkpoint = EXAMPLES / "load-moe" / "top1-e3-tiny"
+        run_both(checkpoint, board, emulator, folder, Options(scheme=scheme, batch=3), tmp_path)
+
+    def test_odd_sensor_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
+        checkpoint = write_sensor(tmp_path / "checkpoint", sensor_arrays(ODD_SENSOR), **ODD_SENSOR)
+        run_both(checkpoint, board, emulator, folder, Options(scheme=scheme), tmp_path)
+
+    def test_odd_tied_token_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
+        """The embedding reads the head's packing; the rows of a call stand a padded stride apart."""
+        arrays = tiny_mixtral(ODD_MIXTRAL)
+        del arrays["lm_head.weight"]
+        write_checkpoint(tmp_path / "checkpoint", ODD_MIXTRAL, arrays)
+        options = Options(scheme=scheme, kv=StateType.F16, prefill=3)
+        run_both(tmp_path / "checkpoint", board, emulator, folder, options, tmp_path)
