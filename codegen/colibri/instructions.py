@@ -34,7 +34,9 @@ class InstructionCount:
     by_function: dict[str, int]
 
 
-def count_instructions(folder: Path, package: Package, emulator: Emulator, timeout: float = 120.0) -> InstructionCount | None:
+def count_instructions(
+    folder: Path, package: Package, emulator: Emulator, timeout: float = 120.0
+) -> InstructionCount | None:
     """Count in the test image, which must be built; None for a native run, where there is no plugin.
 
     Raises:

@@ -125,6 +125,8 @@ def load_package(folder: Path) -> Package:
         raise BadInput(
             "not a Colibri package", where=str(folder), hint="make one with `colibri build CHECKPOINT --board NAME`"
         ) from None
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", where=str(path)) from None
     except msgspec.DecodeError as error:
         raise BadInput(
             f"package.json is damaged: {error}", where=str(path), hint="generate the package again"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from colibri.package import Package
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import image_name
 
+_LARGEST = float(np.finfo(np.float32).max)
 _ANSWER = re.compile(rb"> ([0-9a-f]{8}(?: [0-9a-f]{8})*)\n")
 
 
@@ -115,14 +115,18 @@ def read_samples(path: Path, inputs: int) -> NDArray[np.float32]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot be read: {error}", where=str(path)) from None
+    try:
+        table = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise BadInput(f"is not CSV: {error}", where=str(path)) from None
     rows: list[list[float]] = []
-    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+    for number, row in enumerate(table, 1):
         if not row or (number == 1 and not _is_number(row[0])):
             continue
         if len(row) != inputs:
             raise BadInput(f"{len(row)} columns, the model has {inputs} inputs", where=f"{path}, line {number}")
         for cell in row:
-            if not _is_number(cell) or not math.isfinite(np.float32(cell)):
+            if not _is_number(cell) or not abs(float(cell)) <= _LARGEST:
                 raise BadInput(f"{cell.strip()!r} is not a finite number", where=f"{path}, line {number}")
         rows.append([float(cell) for cell in row])
     if not rows:

@@ -4,8 +4,8 @@
 const char *colibri_status_text(colibri_status status)
 {
     switch (status) {
-#define X(name, value, text)                                                                       \
-    case name:                                                                                     \
+#define X(name, value, text) \
+    case name:               \
         return text;
         COLIBRI_STATUS_LIST(X)
 #undef X

@@ -20,18 +20,18 @@ extern "C" {
 #define COLIBRI_ALIGN 16
 
 /* Every status with its text: one list makes the enum and the strings. */
-#define COLIBRI_STATUS_LIST(X)                                                                     \
-    X(COLIBRI_OK, 0, "ok")                                                                         \
-    X(COLIBRI_BAD_ARGUMENT, -1, "a pointer is null, a count is zero, or the context was freed")    \
-    X(COLIBRI_BAD_ALIGNMENT, -2, "memory and model must start at a multiple of 16")                \
-    X(COLIBRI_MEMORY_TOO_SMALL, -3, "the memory block is smaller than model.h says")               \
-    X(COLIBRI_MODEL_TOO_SHORT, -4, "the model is shorter than its header says")                    \
+#define COLIBRI_STATUS_LIST(X)                                                                      \
+    X(COLIBRI_OK, 0, "ok")                                                                          \
+    X(COLIBRI_BAD_ARGUMENT, -1, "a pointer is null, a count is zero, or the context was freed")     \
+    X(COLIBRI_BAD_ALIGNMENT, -2, "memory and model must start at a multiple of 16")                 \
+    X(COLIBRI_MEMORY_TOO_SMALL, -3, "the memory block is smaller than model.h says")                \
+    X(COLIBRI_MODEL_TOO_SHORT, -4, "the model is shorter than its header says")                     \
     X(COLIBRI_MODEL_UNKNOWN, -5, "the model does not begin with COLIBRI, or its header is damaged") \
-    X(COLIBRI_MODEL_VERSION, -6, "the model has a format version that this code does not read")    \
-    X(COLIBRI_MODEL_MISMATCH, -7, "the model was generated for other shapes than this code")       \
-    X(COLIBRI_MODEL_DAMAGED, -8, "a checksum of the model is wrong")                               \
-    X(COLIBRI_BAD_TOKEN, -9, "a token is not in the vocabulary")                                   \
-    X(COLIBRI_CONTEXT_FULL, -10, "the context is full; reset to start again")                      \
+    X(COLIBRI_MODEL_VERSION, -6, "the model has a format version that this code does not read")     \
+    X(COLIBRI_MODEL_MISMATCH, -7, "the model was generated for other shapes than this code")        \
+    X(COLIBRI_MODEL_DAMAGED, -8, "a checksum of the model is wrong")                                \
+    X(COLIBRI_BAD_TOKEN, -9, "a token is not in the vocabulary")                                    \
+    X(COLIBRI_CONTEXT_FULL, -10, "the context is full; reset to start again")                       \
     X(COLIBRI_NOT_FINITE, -11, "an input is infinite or not a number")
 
 typedef enum colibri_status {
@@ -43,17 +43,17 @@ typedef enum colibri_status {
 /* A model as its generated code sees it: constant, one for each model in the program. */
 typedef struct colibri_model {
     const char *name;
-    const uint8_t *abi_hash;    /* [16] over all shapes and offsets; model.bin carries the same */
-    size_t weight_bytes;        /* where the last weight ends in model.bin */
-    size_t memory_bytes;        /* length of the caller's memory block */
-    uint32_t layers;            /* layers with experts */
+    const uint8_t *abi_hash;     /* [16] over all shapes and offsets; model.bin carries the same */
+    size_t weight_bytes;         /* where the last weight ends in model.bin */
+    size_t memory_bytes;         /* length of the caller's memory block */
+    uint32_t layers;             /* layers with experts */
     const uint16_t *num_experts; /* [layers] experts kept */
-    uint32_t top_k;             /* experts that run for each token or sample */
-    uint32_t inputs;            /* floats of a sample; 0 for token models */
-    uint32_t outputs;           /* floats of a prediction, or the vocabulary size */
-    uint32_t batch;             /* samples in a call of forward; 0 for token models */
-    uint32_t prefill;           /* tokens that prefill takes in at once; 0 for sample models */
-    uint32_t context;           /* most positions; 0 for sample models */
+    uint32_t top_k;              /* experts that run for each token or sample */
+    uint32_t inputs;             /* floats of a sample; 0 for token models */
+    uint32_t outputs;            /* floats of a prediction, or the vocabulary size */
+    uint32_t batch;              /* samples in a call of forward; 0 for token models */
+    uint32_t prefill;            /* tokens that prefill takes in at once; 0 for sample models */
+    uint32_t context;            /* most positions; 0 for sample models */
 } colibri_model;
 
 /* English text of a status; never NULL. */

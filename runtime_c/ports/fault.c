@@ -14,10 +14,10 @@ void port_fault_begin(void)
 void port_fault_field(const char *name, uintptr_t value)
 {
     enum { DIGITS = 2 * sizeof value };
-    char     text[DIGITS + 3];
-    size_t   at     = sizeof text;
-    size_t   length = 0;
-    uintptr_t rest  = value;
+    char text[DIGITS + 3];
+    size_t at = sizeof text;
+    size_t length = 0;
+    uintptr_t rest = value;
 
     do {
         text[--at] = "0123456789abcdef"[rest & 0xF];

@@ -13,8 +13,8 @@
 #define PORT_FAULT_EXIT 125 /* exit code of a program that a fault ended */
 
 /* Begin the line, add a field, close the line and leave. They use less than 200 bytes of stack. */
-void           port_fault_begin(void);
-void           port_fault_field(const char *name, uintptr_t value);
+void port_fault_begin(void);
+void port_fault_field(const char *name, uintptr_t value);
 _Noreturn void port_fault_end(void);
 
 #endif

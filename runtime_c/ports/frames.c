@@ -23,7 +23,6 @@ static uint32_t crc_word(uint32_t crc, uint32_t word)
     return crc;
 }
 
-
 /* ---- requests ------------------------------------------------------------------------------------------- */
 
 /* One word of the stream, whatever the byte order of the core. Bytes are not read ahead: on a serial line the
@@ -58,7 +57,7 @@ enum request_state request_next(struct requests *requests, uint32_t *op, uint32_
     if (!read_word(n_words)) {
         return REQUEST_DAMAGED;
     }
-    requests->crc  = crc_word(crc_word(CRC_START, *op), *n_words);
+    requests->crc = crc_word(crc_word(CRC_START, *op), *n_words);
     requests->left = *n_words;
     return REQUEST_READY;
 }
@@ -85,7 +84,6 @@ bool request_end(struct requests *requests)
     return read_word(&word) && word == ~requests->crc;
 }
 
-
 /* ---- answers -------------------------------------------------------------------------------------------- */
 
 static void put(struct frames *frames, char character)
@@ -107,7 +105,7 @@ static void put_hexadecimal(struct frames *frames, uint32_t value)
 
 static void put_decimal(struct frames *frames, uint32_t value)
 {
-    char   digits[10];
+    char digits[10];
     size_t n = 0;
 
     do {
@@ -124,10 +122,10 @@ void frame_begin(struct frames *frames, char op, int32_t status, uint32_t n_word
     const uint32_t raw = (uint32_t)status;
 
     frames->used = 0;
-    frames->crc  = crc_word(CRC_START, frames->sequence);
-    frames->crc  = crc_word(frames->crc, (unsigned char)op);
-    frames->crc  = crc_word(frames->crc, raw);
-    frames->crc  = crc_word(frames->crc, n_words);
+    frames->crc = crc_word(CRC_START, frames->sequence);
+    frames->crc = crc_word(frames->crc, (unsigned char)op);
+    frames->crc = crc_word(frames->crc, raw);
+    frames->crc = crc_word(frames->crc, n_words);
 
     put(frames, '@');
     put_hexadecimal(frames, frames->sequence);

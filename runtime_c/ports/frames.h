@@ -16,19 +16,18 @@
 
 #define FRAMES_MAGIC 0x434C4252u
 
-
 /* ---- requests ------------------------------------------------------------------------------------------- */
 
 enum request_state {
     REQUEST_DAMAGED = -1, /* not a request stream, or cut off */
-    REQUEST_END     = 0,
-    REQUEST_READY   = 1,
+    REQUEST_END = 0,
+    REQUEST_READY = 1,
 };
 
 struct requests {
-    uint32_t crc;     /* of the record so far */
-    uint32_t left;    /* payload words not read yet */
-    bool     started; /* the magic word was read */
+    uint32_t crc;  /* of the record so far */
+    uint32_t left; /* payload words not read yet */
+    bool started;  /* the magic word was read */
 };
 
 /* An all-zero struct is the start of the stream. */
@@ -42,14 +41,13 @@ bool request_word(struct requests *requests, uint32_t *word);
 /* Skip what was not read and check the record; false when it was damaged on its way. */
 bool request_end(struct requests *requests);
 
-
 /* ---- answers -------------------------------------------------------------------------------------------- */
 
 struct frames {
     uint32_t sequence; /* of the next frame */
     uint32_t crc;      /* of the frame so far */
     uint32_t used;     /* bytes of text */
-    char     text[60];
+    char text[60];
 };
 
 /* An all-zero struct is the start of the answers. */

@@ -21,11 +21,11 @@ typedef uintptr_t __attribute__((may_alias)) word;
 void *memcpy(void *restrict to, const void *restrict from, size_t n);
 void *memmove(void *to, const void *from, size_t n);
 void *memset(void *to, int value, size_t n);
-int   memcmp(const void *left, const void *right, size_t n);
+int memcmp(const void *left, const void *right, size_t n);
 
 PLAIN_LOOPS void *memcpy(void *restrict to, const void *restrict from, size_t n)
 {
-    unsigned char       *t = to;
+    unsigned char *t = to;
     const unsigned char *f = from;
 
     if ((((uintptr_t)t | (uintptr_t)f) & (WORD - 1)) == 0) {
@@ -41,7 +41,7 @@ PLAIN_LOOPS void *memcpy(void *restrict to, const void *restrict from, size_t n)
 
 PLAIN_LOOPS void *memmove(void *to, const void *from, size_t n)
 {
-    unsigned char       *t = to;
+    unsigned char *t = to;
     const unsigned char *f = from;
 
     /* one comparison answers both questions: is `to` in front of `from`, or behind its end? */
@@ -57,7 +57,7 @@ PLAIN_LOOPS void *memmove(void *to, const void *from, size_t n)
 
 PLAIN_LOOPS void *memset(void *to, int value, size_t n)
 {
-    unsigned char      *t    = to;
+    unsigned char *t = to;
     const unsigned char byte = (unsigned char)value;
 
     if (((uintptr_t)t & (WORD - 1)) == 0) {
@@ -86,27 +86,38 @@ PLAIN_LOOPS int memcmp(const void *left, const void *right, size_t n)
     return 0;
 }
 
-
 /* ---- the names that clang uses on Arm ------------------------------------------------------------------- */
 
 #if defined(__ARM_EABI__) && defined(__clang__)
 
 /* the suffix promises an alignment, of which memcpy() and memset() convince themselves. */
-#define COPY(name) \
+#define COPY(name)                                   \
     void name(void *to, const void *from, size_t n); \
-    void name(void *to, const void *from, size_t n) { (void)memcpy(to, from, n); }
+    void name(void *to, const void *from, size_t n)  \
+    {                                                \
+        (void)memcpy(to, from, n);                   \
+    }
 
-#define MOVE(name) \
+#define MOVE(name)                                   \
     void name(void *to, const void *from, size_t n); \
-    void name(void *to, const void *from, size_t n) { (void)memmove(to, from, n); }
+    void name(void *to, const void *from, size_t n)  \
+    {                                                \
+        (void)memmove(to, from, n);                  \
+    }
 
-#define FILL(name) \
+#define FILL(name)                            \
     void name(void *to, size_t n, int value); \
-    void name(void *to, size_t n, int value) { (void)memset(to, value, n); }
+    void name(void *to, size_t n, int value)  \
+    {                                         \
+        (void)memset(to, value, n);           \
+    }
 
-#define CLEAR(name) \
+#define CLEAR(name)                \
     void name(void *to, size_t n); \
-    void name(void *to, size_t n) { (void)memset(to, 0, n); }
+    void name(void *to, size_t n)  \
+    {                              \
+        (void)memset(to, 0, n);    \
+    }
 
 COPY(__aeabi_memcpy)
 COPY(__aeabi_memcpy4)

@@ -7,7 +7,7 @@
 #include "port.h"
 
 struct channel {
-    bool     tried; /* the host was asked, whatever it said */
+    bool tried; /* the host was asked, whatever it said */
     intptr_t handle;
 };
 
@@ -15,14 +15,13 @@ struct channel {
 static struct channel console;
 static struct channel requests;
 
-
 /* ---- the trap ------------------------------------------------------------------------------------------- */
 
 #if defined(PORT_TRAP_BKPT) || defined(PORT_TRAP_SVC)
 
 intptr_t semihosting_call(uintptr_t operation, const uintptr_t *block)
 {
-    register uintptr_t        r0 __asm__("r0") = operation;
+    register uintptr_t r0 __asm__("r0") = operation;
     register const uintptr_t *r1 __asm__("r1") = block;
 
 #if defined(PORT_TRAP_BKPT)
@@ -57,7 +56,6 @@ __asm__(".pushsection .text.semihosting_call, \"ax\", @progbits\n"
 #error "say how the image reaches its host: -DPORT_TRAP_BKPT, -DPORT_TRAP_SVC or -DPORT_TRAP_EBREAK"
 #endif
 
-
 /* ---- port.h --------------------------------------------------------------------------------------------- */
 
 /* The channel's handle, opened on first use; negative when the host refuses. */
@@ -66,7 +64,7 @@ static intptr_t handle_of(struct channel *channel, const char *name, size_t leng
     if (!channel->tried) {
         const uintptr_t block[3] = {(uintptr_t)name, mode, length};
 
-        channel->tried  = true;
+        channel->tried = true;
         channel->handle = semihosting_call(SEMIHOSTING_OPEN, block);
     }
     return channel->handle;
@@ -75,7 +73,7 @@ static intptr_t handle_of(struct channel *channel, const char *name, size_t leng
 void port_write(const void *bytes, size_t n)
 {
     static const char name[] = ":tt";
-    const intptr_t    handle = handle_of(&console, name, sizeof name - 1, SEMIHOSTING_MODE_WRITE);
+    const intptr_t handle = handle_of(&console, name, sizeof name - 1, SEMIHOSTING_MODE_WRITE);
 
     if (handle >= 0 && n > 0) {
         const uintptr_t block[3] = {(uintptr_t)handle, (uintptr_t)bytes, n};
@@ -87,13 +85,13 @@ void port_write(const void *bytes, size_t n)
 size_t port_read(void *bytes, size_t n)
 {
     static const char name[] = "request.bin";
-    const intptr_t    handle = handle_of(&requests, name, sizeof name - 1, SEMIHOSTING_MODE_READ);
+    const intptr_t handle = handle_of(&requests, name, sizeof name - 1, SEMIHOSTING_MODE_READ);
 
     if (handle < 0 || n == 0) {
         return 0;
     }
     const uintptr_t block[3] = {(uintptr_t)handle, (uintptr_t)bytes, n};
-    const intptr_t  missing  = semihosting_call(SEMIHOSTING_READ, block);
+    const intptr_t missing = semihosting_call(SEMIHOSTING_READ, block);
 
     return missing >= 0 && (size_t)missing <= n ? n - (size_t)missing : 0;
 }

@@ -12,14 +12,14 @@
 #include <stdint.h>
 
 enum semihosting_operation {
-    SEMIHOSTING_OPEN          = 0x01, /* name, mode, length of name -> handle, or -1 */
-    SEMIHOSTING_WRITE         = 0x05, /* handle, address, bytes     -> bytes not written */
-    SEMIHOSTING_READ          = 0x06, /* handle, address, bytes     -> bytes not read */
+    SEMIHOSTING_OPEN = 0x01,          /* name, mode, length of name -> handle, or -1 */
+    SEMIHOSTING_WRITE = 0x05,         /* handle, address, bytes     -> bytes not written */
+    SEMIHOSTING_READ = 0x06,          /* handle, address, bytes     -> bytes not read */
     SEMIHOSTING_EXIT_EXTENDED = 0x20, /* reason, exit code */
 };
 
 enum {
-    SEMIHOSTING_MODE_READ  = 1, /* as fopen's "rb" */
+    SEMIHOSTING_MODE_READ = 1,  /* as fopen's "rb" */
     SEMIHOSTING_MODE_WRITE = 4, /* as fopen's "w"; with the name ":tt" it is the standard output */
 
     SEMIHOSTING_APPLICATION_EXIT = 0x20026, /* the reason of an exit that the program wanted */

@@ -11,7 +11,16 @@ from colibri.cli import main
 
 def test_the_report_says_by_how_many_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "package"
-    arguments = ["build", str(EXAMPLES / "shakespeare-moe"), "--board", "nucleo-h743zi", "--scheme", "w8a8", "--kv", "f16"]
+    arguments = [
+        "build",
+        str(EXAMPLES / "shakespeare-moe"),
+        "--board",
+        "nucleo-h743zi",
+        "--scheme",
+        "w8a8",
+        "--kv",
+        "f16",
+    ]
     assert main([*arguments, "-o", str(folder)]) == 3
     printed = capsys.readouterr()
     assert not (folder / "build/product.elf").exists()

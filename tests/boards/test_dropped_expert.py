@@ -72,16 +72,19 @@ def test_the_report_changes_by_exactly_its_size(checkpoint: str, layer: int, mak
     if len(before.model.experts) == 1:
         assert changed.pop("tables / model / layer_table") == 4
     else:  # the layer with fewer experts has a table of its own
-        assert new["tables / model / layer_table"] + new.pop("tables / model / layer_2_table") + 4 == old[
-            "tables / model / layer_table"
-        ]
+        assert (
+            new["tables / model / layer_table"] + new.pop("tables / model / layer_2_table") + 4
+            == old["tables / model / layer_table"]
+        )
         changed.pop("tables / model / layer_table")
     assert changed == {}
 
 
 def router_row(before: Package, after: Package, layer: int) -> int:
     """Bytes that the router gives back: a row of fp32, a bias, and the padding to 16."""
-    sizes = [next(s.bytes for s in package.sections if s.name == f"layers.{layer}.router") for package in (before, after)]
+    sizes = [
+        next(s.bytes for s in package.sections if s.name == f"layers.{layer}.router") for package in (before, after)
+    ]
     assert sizes[0] > sizes[1]
     return sizes[0] - sizes[1]
 

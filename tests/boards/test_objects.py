@@ -17,8 +17,17 @@ from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 from colibri.toolchain.find import find_clang, find_toolchain
 
-WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
-MODES = "-std=c11 -O2 -ffreestanding -ffp-contract=off -fno-math-errno -I. -Iruntime/include -Iruntime".split()
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+MODES = [
+    "-std=c11",
+    "-O2",
+    "-ffreestanding",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-I.",
+    "-Iruntime/include",
+    "-Iruntime",
+]
 
 HEAP_AND_STDIO = re.compile(r"(m|c|re)alloc|free|f?printf|puts|putchar|fopen|fwrite|_?sbrk|abort|exit")
 # Arm's and libgcc's helpers for double: arithmetic, compares, conversions.
@@ -50,7 +59,9 @@ def test_no_warning_from_gcc_or_clang(board: str, checkpoint: str, make: Make) -
             hosted = package.board.kind is BoardKind.LINUX and source.startswith(("port/", "app/"))
             modes = [mode for mode in MODES if not (hosted and mode == "-ffreestanding")]
             line = [*command, *package.board.toolchain.flags, *modes, *WARNINGS, *trap]
-            done = subprocess.run([*line, "-fsyntax-only", source], cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [*line, "-fsyntax-only", source], cwd=folder, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0 and done.stderr == "", f"{command[0]} {source}:\n{done.stderr}"
 
 
@@ -79,7 +90,15 @@ def test_no_heap_no_stdio_no_double(board: str, checkpoint: str, make: Make) -> 
 
 
 def test_the_patterns_know_what_they_look_for() -> None:
-    for name in ("__aeabi_dmul", "__aeabi_f2d", "__aeabi_cdcmple", "__muldf3", "__extendsfdf2", "__truncdfsf2", "__fixdfsi"):
+    for name in (
+        "__aeabi_dmul",
+        "__aeabi_f2d",
+        "__aeabi_cdcmple",
+        "__muldf3",
+        "__extendsfdf2",
+        "__truncdfsf2",
+        "__fixdfsi",
+    ):
         assert DOUBLE.fullmatch(name), name
     for name in ("__aeabi_fmul", "__aeabi_idiv", "__mulsf3", "__floatsisf", "memcpy", "__divsi3"):
         assert not DOUBLE.fullmatch(name), name

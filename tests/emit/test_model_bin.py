@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_an_experts_matrices_lie_together() -> None:
     made = build(load_graph(ORACLE / "mixtral-base", Scheme.W8A8))
     parts = [section for section in made.sections if section.part == "layer 1 / expert 3"]
     assert [section.name.rsplit(".", 1)[1] for section in parts] == ["gate", "up", "down"]
-    for one, two in zip(parts, parts[1:], strict=False):
+    for one, two in pairwise(parts):
         assert two.offset - (one.offset + one.bytes) < 16
 
 

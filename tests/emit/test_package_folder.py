@@ -79,23 +79,36 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "package.json").is_file()
 
 
-@pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
+@pytest.mark.parametrize("kind", ["folder", "file"])
 def test_what_is_no_package_is_refused_and_left_alone(tmp_path: Path, kind: str) -> None:
     out = tmp_path / "thesis"
     if kind == "folder":
         out.mkdir()
         (out / "chapter.txt").write_text("years of work")
-    elif kind == "file":
-        out.write_text("years of work")
     else:
-        out.symlink_to(tmp_path / "nowhere")
+        out.write_text("years of work")
     before = everything(tmp_path)
     with pytest.raises(BadInput) as caught:
         make_package(MODEL, out)
     assert str(caught.value) == f"{out}: exists and is not a Colibri package; choose another with -o"
     assert everything(tmp_path) == before
-    if kind != "dangling link":
-        assert "years of work" in (out if kind == "file" else out / "chapter.txt").read_text()
+    assert "years of work" in (out if kind == "file" else out / "chapter.txt").read_text()
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for batch in (1, 2):
+        make_package(MODEL, tmp_path / "link", batch=batch)
+        assert (tmp_path / "link").is_symlink() and load_package(tmp_path / "real").batch == batch
+
+
+@pytest.mark.parametrize("out", ["file/out", "file/deeper/out", "/proc/nowhere/out"])
+def test_where_no_folder_can_be_made(tmp_path: Path, out: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UsageError) as caught:
+        make_package(MODEL, tmp_path / out)
+    assert "cannot be made" in str(caught.value) and "\n" not in str(caught.value)
+    assert everything(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("stage", ["render", "write_build_files", "_copy_port"])

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from colibri.boards.profile import Board, Emulator
 from device_images import build_device, need
+
+from colibri.boards.profile import Board, Emulator
 
 DeviceBuilder = Callable[[Board, Emulator], Path]
 

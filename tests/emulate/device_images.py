@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind
 from colibri.emit.linker import linker_script, port_files

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from device_images import targets
+
 from colibri.boards.profile import Board, Emulator
 from colibri.emulate.protocol import Request, encode_requests, parse_responses
 from colibri.emulate.runner import run
-from device_images import targets
 
 DeviceBuilder = Callable[[Board, Emulator], Path]
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from device_images import targets
+
 from colibri.boards.profile import Board, Emulator
 from colibri.emulate.faults import Fault
 from colibri.emulate.protocol import Request, encode_requests
 from colibri.emulate.runner import RunFailed, run
-from device_images import targets
 
 DeviceBuilder = Callable[[Board, Emulator], Path]
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from device_images import BOARDS, build_device, is_bare, targets
+from elftools.elf.elffile import ELFFile
+
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, Emulator, EmulatorKind, Holds
 from colibri.emit.linker import linker_script, port_files
 from colibri.emulate.symbols import Symbols
 from colibri.errors import BadInput
 from colibri.paths import data_folder
-from device_images import BOARDS, build_device, is_bare, targets
-from elftools.elf.elffile import ELFFile
 
 STM = load_board("stm32f405")
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from device_images import is_bare, is_qemu, targets
+
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds
 from colibri.emulate.plugin import AddressRange, MemoryUse, Observation, Plugin, memory_check
 from colibri.emulate.protocol import Request, encode_requests
 from colibri.emulate.runner import run
 from colibri.emulate.symbols import Symbols
 from colibri.errors import BadInput, UsageError
-from device_images import is_bare, is_qemu, targets
 
 DeviceBuilder = Callable[[Board, Emulator], Path]
 

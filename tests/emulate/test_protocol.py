@@ -7,10 +7,11 @@ import struct
 import zlib
 
 import pytest
-from colibri.emulate.protocol import MAGIC, Request, Response, encode_requests, parse_responses
-from colibri.errors import EmulatorFailed
 from hypothesis import given
 from hypothesis import strategies as st
+
+from colibri.emulate.protocol import MAGIC, Request, Response, encode_requests, parse_responses
+from colibri.errors import EmulatorFailed
 
 
 def frame(sequence: int, op: str = "R", status: int = 0, words: tuple[int, ...] = ()) -> bytes:

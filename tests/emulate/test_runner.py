@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.emulate.faults import find_fault

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from small_firmware import FLASH, RAM, Firmware
 
 from colibri.boards.profile import Cpu, Holds, MemoryKind, Region
 from colibri.emit.linker import linker_script
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import make_report
-from small_firmware import FLASH, RAM, Firmware
 
 ONE_OF_EACH = (FLASH, RAM)
 SPREAD = (

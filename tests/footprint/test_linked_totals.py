@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from small_firmware import PLAIN, Firmware, script
 
 from colibri.boards.profile import Holds, MemoryKind, Region
 from colibri.footprint.elf import read_image
 from colibri.footprint.linker import parse_usage
 from colibri.footprint.report import Part, Report, make_report
-from small_firmware import PLAIN, Firmware, script
 
 FLASH_HOLDS = (Holds.CODE, Holds.WEIGHTS)
 RAM_HOLDS = (Holds.DATA, Holds.STACK, Holds.ARENA)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from small_firmware import FLASH, PLAIN, RAM, WEIGHTS, Firmware
 
 from colibri.boards.profile import BoardKind
 from colibri.errors import BadInput, ColibriError, DoesNotFit
 from colibri.footprint.attribute import GroupKind, attribute
 from colibri.footprint.report import Group, Part, Report, make_report
 from colibri.package import Section
-from small_firmware import FLASH, PLAIN, RAM, WEIGHTS, Firmware
 
 ASSEMBLER_ONLY = {
     "demo.S": """

@@ -8,6 +8,7 @@ import json
 import msgspec
 from click.testing import CliRunner
 from rich.console import Console
+from small_firmware import FLASH, RAM, Firmware
 
 from colibri.boards.profile import MemoryKind
 from colibri.cli.report import command
@@ -15,7 +16,6 @@ from colibri.errors import DoesNotFit
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import SCHEMA, Group, Part, RegionUse, Report
 from colibri.footprint.table import print_report, print_summary
-from small_firmware import FLASH, RAM, Firmware
 
 EXPERTS = tuple(Part(f"expert {index}", 100, (Part(f"e{index}.up", 100),)) for index in (0, 1, 2, 5))
 LAYER = Part("layer 0", 410, (Part("router", 10, (Part("router", 10),)), *EXPERTS))

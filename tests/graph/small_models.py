@@ -25,6 +25,7 @@ SHAKESPEARE = EXAMPLES / "shakespeare-moe"
 SENSORS = tuple(sorted(path.name for path in (EXAMPLES / "load-moe").iterdir()))
 MIXTRALS = ("mixtral-base", "mixtral-fused-disk", "mixtral-sharded-swa")
 HOST_BOARD = "x86-64-v3"
+PORTABLE_BOARD = "stm32f405"  # its kernels are the portable ones
 
 SENSOR_CONFIG: dict[str, Any] = {
     "input_dim": 5,
@@ -85,6 +86,6 @@ def write_sensor(folder: Path, arrays: Mapping[str, np.ndarray] | None = None, *
     return folder
 
 
-def make_package(source: Path, out: Path, **options: Any) -> Package:
-    """Generate for the host's board."""
-    return generate(source, load_board(HOST_BOARD), Options(**options), out)
+def make_package(source: Path, out: Path, board: str = HOST_BOARD, **options: Any) -> Package:
+    """Generate."""
+    return generate(source, load_board(board), Options(**options), out)

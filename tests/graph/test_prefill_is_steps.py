@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def in_chunks(graph: Graph, ids: np.ndarray, chunk: int, *, first: int = 0) -> t
     """Logits of every position, and the states at the end."""
     reference = Reference(graph)
     cuts = sorted({0, first, *range(first, ids.size, chunk), ids.size})
-    rows = [reference.extend(ids[a:b], all_rows=True)[0] for a, b in zip(cuts, cuts[1:], strict=False)]
+    rows = [reference.extend(ids[a:b], all_rows=True)[0] for a, b in pairwise(cuts)]
     return np.concatenate(rows), reference.states
 
 

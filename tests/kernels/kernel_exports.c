@@ -11,13 +11,13 @@
 #include "kernels/portable/router.h"
 
 /* test_NAME(y, x, count): y = NAME(x) for each element. */
-#define EACH(name, to, from)                                  \
-    void test_##name(to *y, const from *x, uint32_t count);   \
-    void test_##name(to *y, const from *x, uint32_t count)    \
-    {                                                         \
-        for (uint32_t i = 0; i < count; i++) {                \
-            y[i] = colibri_##name(x[i]);                      \
-        }                                                     \
+#define EACH(name, to, from)                                \
+    void test_##name(to *y, const from *x, uint32_t count); \
+    void test_##name(to *y, const from *x, uint32_t count)  \
+    {                                                       \
+        for (uint32_t i = 0; i < count; i++) {              \
+            y[i] = colibri_##name(x[i]);                    \
+        }                                                   \
     }
 
 /* test_NAME with the kernel's own parameters. */
@@ -48,16 +48,16 @@ EXPORT(store, (float *y, const float *sum, const float *bias, int count), (y, su
 EXPORT(store_scaled,
        (float *y, const int32_t *sum, const float *row_scale, const float *bias, float x_scale, int count),
        (y, sum, row_scale, bias, x_scale, count))
-EXPORT(quantise8, (int8_t *y, float *scale, const float *x, int k, int stride, float qmax),
+EXPORT(quantise8, (int8_t * y, float *scale, const float *x, int k, int stride, float qmax),
        (y, scale, x, k, stride, qmax))
-EXPORT(quantise16, (int16_t *y, float *scale, const float *x, int k, int stride, float qmax),
+EXPORT(quantise16, (int16_t * y, float *scale, const float *x, int k, int stride, float qmax),
        (y, scale, x, k, stride, qmax))
 EXPORT(rms_norm, (float *y, const float *x, const float *w, int width, float eps), (y, x, w, width, eps))
 EXPORT(rope,
        (float *x, const float *coarse, const float *fine, uint32_t position, uint32_t step, uint32_t heads,
         uint32_t head_dim),
        (x, coarse, fine, position, step, heads, head_dim))
-EXPORT(router, (uint32_t *index, float *weight, float *scores, uint32_t n, uint32_t k, bool renormalise),
+EXPORT(router, (uint32_t * index, float *weight, float *scores, uint32_t n, uint32_t k, bool renormalise),
        (index, weight, scores, n, k, renormalise))
 EXPORT(embedding_f32,
        (float *out, const float *data, uint32_t token, uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),

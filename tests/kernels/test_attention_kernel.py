@@ -15,7 +15,7 @@ F = np.float32
 @pytest.mark.parametrize("state", list(StateType))
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim", "window"),
-    [(1, 1, 2, 0), (4, 2, 8, 0), (4, 4, 5, 0), (6, 2, 16, 7), (2, 1, 24, 8), (3, 1, 12, 1)],
+    [(1, 1, 2, 0), (4, 2, 8, 0), (4, 4, 5, 0), (6, 2, 16, 7), (2, 1, 24, 8), (2, 1, 6, 19), (3, 1, 12, 1)],
 )
 def test_attention(kernels: Kernels, state: StateType, heads: int, kv_heads: int, head_dim: int, window: int) -> None:
     length = 40

@@ -30,16 +30,12 @@ def kernels(*, native: bool = False) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("dot", params)
 
 
-def random_case(
-    dot: Dot, rng: np.random.Generator, n: int, k: int, weight_offset: int = 0, value_offset: int = 0
-) -> Case:
+def random_case(dot: Dot, rng: np.random.Generator, n: int, k: int, *places: int) -> Case:
     """Weights over the format's whole range, activations up to the limit of the length."""
     groups = -(-k // GROUP)
     if dot.form is WeightFormat.F32:
-        dense = rng.standard_normal((n, k)).astype(np.float32)
-        return Case(
-            Matrix(dot.form, (n, k), dense), rng.standard_normal(k).astype(np.float32), weight_offset, value_offset
-        )
+        dense, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((n, k), k))
+        return Case(Matrix(dot.form, (n, k), dense), x, *places)
     limit = activation_limit(dot.form, dot.kind, k, "case")
     low, high = (-127, 127) if dot.form is WeightFormat.W8 else (-8, 7)
     integers = rng.integers(low, high + 1, (n, k)).astype(np.int8)

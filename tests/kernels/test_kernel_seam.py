@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from make_bad import CONFIG, tiny_mixtral, write_checkpoint
-from small_models import EXAMPLES, sensor_arrays, write_sensor
+from small_models import EXAMPLES
 
 from colibri.boards.load import load_board
 from colibri.generate import Options, generate
@@ -16,7 +16,6 @@ from colibri.passes.quantise import Scheme
 from colibri.testing import EmulatorResult, check_package
 
 # No extent is a multiple of a tile.
-ODD_SENSOR = {"input_dim": 5, "model_dim": 13, "expert_hidden": 33, "num_experts": 5, "top_k": 3, "output_dim": 3}
 ODD_MIXTRAL = CONFIG | {
     "hidden_size": 20,
     "intermediate_size": 35,
@@ -56,10 +55,6 @@ class TestSameBits:
     def test_trained_sensor_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
         checkpoint = EXAMPLES / "load-moe" / "top1-e3-tiny"
         run_both(checkpoint, board, emulator, folder, Options(scheme=scheme, batch=3), tmp_path)
-
-    def test_odd_sensor_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
-        checkpoint = write_sensor(tmp_path / "checkpoint", sensor_arrays(ODD_SENSOR), **ODD_SENSOR)
-        run_both(checkpoint, board, emulator, folder, Options(scheme=scheme), tmp_path)
 
     def test_odd_tied_token_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
         """The embedding reads the head's packing; the rows of a call stand a padded stride apart."""

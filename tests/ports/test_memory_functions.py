@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from colibri.paths import data_folder
 
 NAMES = ("memcpy", "memmove", "memset", "memcmp")

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from colibri.paths import data_folder
 
 PORTS = data_folder("runtime_c") / "ports"

@@ -16,7 +16,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     wheel = next((folder / "dist").glob("colibri_firmware-*.whl"))
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder / "site"), str(wheel)]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(folder / "site"),
+        str(wheel),
+    ]
     subprocess.run(install, check=True, capture_output=True)
     return folder / "site"
 

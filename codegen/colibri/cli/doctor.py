@@ -6,9 +6,7 @@ import click
 
 
 @click.command("doctor", short_help="Which tools are here, and what to install.")
-@click.option(
-    "--board", metavar="NAME", help="Only this board, a name or a .toml file: all its tools must be here."
-)
+@click.option("--board", metavar="NAME", help="Only this board, a name or a .toml file: all its tools must be here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(board: str | None, as_json: bool) -> None:
     """Try the compilers and emulators of the boards, by letting them compile, link and run a line.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,10 +69,10 @@ def parse_options(
 
     drop: dict[int, set[int]] = {}
     for text in drop_expert:
-        layer, _, expert = text.partition(":")
-        if not (layer.isascii() and layer.isdigit() and expert.isascii() and expert.isdigit()):
-            raise UsageError(f"{text!r} is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
-        drop.setdefault(int(layer), set()).add(int(expert))
+        match = re.fullmatch("([0-9]{1,9}):([0-9]{1,9})", text)
+        if match is None:
+            raise UsageError(f"{text[:40]!r} is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
+        drop.setdefault(int(match[1]), set()).add(int(match[2]))
     keep = {} if keep_experts is None else read_keep_file(keep_experts)
     return Options(Scheme(scheme), StateType(kv), batch, prefill, context, drop, keep, prefix)
 

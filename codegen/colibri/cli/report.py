@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("report")
+@click.command("report", short_help="Flash and RAM of a built package, region by region.")
 @click.argument("package", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--full", is_flag=True, help="Give each expert, function and table a row of its own.")

@@ -88,7 +88,7 @@ def _generate(
     words = load_tokenizer(folder) if (folder / "tokenizer.json").is_file() or tokenizer is not None else None
     if words is None:
         parts = prompt.split()
-        if not all(part.isascii() and part.isdigit() for part in parts):
+        if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
             raise UsageError(
                 "the package has no tokenizer",
                 where="PROMPT",

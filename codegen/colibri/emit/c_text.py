@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from colibri.emit.c_module import Block, BlockFunction, Instance
+from colibri.emit.c_module import Block, BlockFunction
 from colibri.emit.module import Module, Step
-from colibri.emit.wrap import wrap_c, wrap_comment
 from colibri.graph.graph import Graph, ModelKind
 
 
 @dataclass(frozen=True)
 class _FunctionText:
-    """Lines of a function: its comment, its head without the brace, and its body, indented."""
-
-    doc: list[str]
-    head: list[str]
+    name: str
+    params: str
     lines: list[str]
+    doc: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,26 +30,11 @@ def model_c_values(module: Module, graph: Graph, prefix: str) -> dict[str, objec
     """Values of the template that concern the code itself."""
     return {
         "headers": module.headers,
-        "instances": [_kernel_text(instance) for instance in module.instances],
+        "instances": module.instances,
         "arena": module.arena,
         "blocks": [_block_text(block, graph, prefix) for block in module.blocks],
         "programs": [_program(module.steps, graph, rows, prefix) for rows in module.row_counts],
     }
-
-
-def _kernel_text(instance: Instance) -> _FunctionText:
-    head = f"COLIBRI_KERNEL void {instance.name}({instance.params})"
-    return _FunctionText(wrap_comment(instance.doc), wrap_c(head), _indented(instance.body))
-
-
-def _function_text(name: str, params: str, lines: Sequence[str], doc: str = "") -> _FunctionText:
-    head = wrap_c(f"static void {name}({params})")
-    return _FunctionText(wrap_comment(doc) if doc else [], head, _indented(lines))
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    """A function's body; long calls broken, empty lines left empty."""
-    return [f"    {piece}" if piece else "" for line in lines for piece in wrap_c(line, 4)]
 
 
 def _title(block: Block) -> str:
@@ -66,7 +48,7 @@ def _title(block: Block) -> str:
 def _block_text(block: Block, graph: Graph, prefix: str) -> _BlockText:
     rows = [[_member(name, value) for name, value in row.items()] for row in block.rows_of]
     functions = [
-        _function_text(f"{block.name}_{count}", _params(block, graph, prefix), _body(function, block))
+        _FunctionText(f"{block.name}_{count}", _params(block, graph, prefix), _body(function, block))
         for count, function in block.functions.items()
     ]
     return _BlockText(block.name, _title(block), list(block.members.values()), rows, functions)
@@ -125,4 +107,4 @@ def _program(steps: list[Step], graph: Graph, rows: int, prefix: str) -> _Functi
     outside = ", const uint32_t *tokens" if tokens else ", const float *input, float *output"
     what = f"{rows} token{'s' if rows > 1 else ''}" if tokens else f"{rows} sample{'s' if rows > 1 else ''}"
     params = f"const struct {prefix}_context *c{outside}"
-    return _function_text(f"layers_{rows}", params, lines, f"All layers for {what}.")
+    return _FunctionText(f"layers_{rows}", params, lines, f"All layers for {what}.")

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from colibri import __version__
 from colibri.boards.profile import Board, BoardKind
+from colibri.emit.c_layout import lay_out
 from colibri.emit.c_text import model_c_values
 from colibri.emit.linker import linker_script, port_files
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import ModelBin
 from colibri.emit.module import Module
 from colibri.emit.templates import render
-from colibri.errors import BadInput
+from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
 from colibri.package import FILE_NAME, Package
 from colibri.paths import data_folder
@@ -41,11 +42,17 @@ def write_package(folder: Path, contents: Contents) -> None:
 
     Raises:
         BadInput: ``folder`` exists and is not a package.
+        UsageError: no folder can be made there.
     """
+    folder = folder.resolve()
     if folder.exists() and not (folder.is_dir() and ((folder / FILE_NAME).is_file() or not any(folder.iterdir()))):
         raise BadInput("exists and is not a Colibri package", where=str(folder), hint="choose another with -o")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        what = f"cannot be made: {error.strerror}"
+        raise UsageError(what, where=str(folder), hint="choose another with -o") from None
     try:
         beside.chmod(0o755)
         _fill(beside, contents)
@@ -87,7 +94,8 @@ def _fill(folder: Path, contents: Contents) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    tidy = lay_out(text) if path.suffix in (".c", ".h") else text
+    path.write_text(tidy, encoding="utf-8", newline="\n")
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -153,13 +161,9 @@ def _common_values(contents: Contents) -> dict[str, object]:
         *shape,
         _Macro(f"{prefix}_LAYERS", str(len(model.experts)), f"with experts: {experts} kept"),
         _Macro(f"{prefix}_TOP_K", str(model.top_k), "experts that run for each " + ("token" if tokens else "sample")),
-        _Macro(f"{prefix}_MEMORY_BYTES", str(memory.total), "of the caller's block, aligned to 16: "
-               f"context {memory.context}, states {memory.states}, buffers {memory.arena}"),
+        _Macro(f"{prefix}_MEMORY_BYTES", str(memory.total), "of the caller's block, aligned to 16"),
         _Macro(f"{prefix}_MODEL_BYTES", str(package.model_bin_bytes), "of model.bin"),
     ]  # fmt: skip
-    name_width = max(len(macro.name) for macro in macros)
-    value_width = max(len(macro.value) for macro in macros)
-    macros = [_Macro(m.name.ljust(name_width), m.value.rjust(value_width), m.doc) for m in macros]
     labels = [
         f"{kind[:-1]} {index}: {comment_text(label)}"
         for kind, names in sorted(graph.labels.items())
@@ -190,7 +194,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "memory_bytes": memory.total,
         "model_bytes": package.model_bin_bytes,
         "weight_bytes": last,
-        "abi_rows": [", ".join(f"0x{byte:02X}" for byte in contents.model_bin.abi_hash[i : i + 8]) for i in (0, 8)],
+        "abi_row": ", ".join(f"0x{byte:02X}" for byte in contents.model_bin.abi_hash),
         "first_token": 0,
         "routing": model.routing,
         "scheme": package.scheme,

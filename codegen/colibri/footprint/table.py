@@ -104,7 +104,7 @@ def _rows(region: RegionUse, full: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
     table.add_column("", min_width=36, overflow="fold")
     for title in ("linked", "predicted", "share"):
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", no_wrap=True, min_width=9)
     for group in region.groups:
         exact = group.predicted in (None, group.bytes)
         table.add_row(

@@ -3,8 +3,6 @@
 #ifndef COLIBRI_ADD_H
 #define COLIBRI_ADD_H
 
-
-
 static inline void colibri_add(float *restrict x, const float *restrict y, int count)
 {
     for (int i = 0; i < count; i++) {

@@ -6,11 +6,10 @@
 #ifndef COLIBRI_DOT_F32_H
 #define COLIBRI_DOT_F32_H
 
-
-
 #define COLIBRI_DOT_F32_ROWS 1
 
-static inline void colibri_dot_f32(float sum[COLIBRI_DOT_F32_ROWS], const float *restrict w, const float *restrict x, int k)
+static inline void colibri_dot_f32(float sum[COLIBRI_DOT_F32_ROWS], const float *restrict w, const float *restrict x,
+                                   int k)
 {
     float total = 0.0f;
     for (int i = 0; i < k; i++) {

@@ -12,7 +12,7 @@
 #define COLIBRI_DOT_W4A16_ROWS 1
 
 static inline void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                   const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+                                     const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
 {
     int32_t total = 0;
     for (int group = 0; group < k / 32; group++) {

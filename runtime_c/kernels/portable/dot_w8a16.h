@@ -11,7 +11,7 @@
 #define COLIBRI_DOT_W8A16_ROWS 1
 
 static inline void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
-                                   const int16_t *restrict x, int k)
+                                     const int16_t *restrict x, int k)
 {
     const int8_t *restrict row = (const int8_t *)w;
     int32_t total = 0;

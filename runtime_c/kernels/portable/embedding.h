@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-static inline void colibri_embedding_f32(float *restrict out, const float *restrict data, uint32_t token, uint32_t width,
-                                         uint32_t rows, uint32_t cols, uint32_t padded)
+static inline void colibri_embedding_f32(float *restrict out, const float *restrict data, uint32_t token,
+                                         uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded)
 {
     const float *restrict tile = data + (token / rows * padded * rows) + token % rows * cols;
     for (uint32_t i = 0; i < width; i++) {
@@ -16,8 +16,9 @@ static inline void colibri_embedding_f32(float *restrict out, const float *restr
     }
 }
 
-static inline void colibri_embedding_w8(float *restrict out, const uint8_t *restrict data, const float *restrict row_scale,
-                                        uint32_t token, uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded)
+static inline void colibri_embedding_w8(float *restrict out, const uint8_t *restrict data,
+                                        const float *restrict row_scale, uint32_t token, uint32_t width, uint32_t rows,
+                                        uint32_t cols, uint32_t padded)
 {
     const int8_t *restrict tile = (const int8_t *)data + (token / rows * padded * rows) + token % rows * cols;
     for (uint32_t i = 0; i < width; i++) {
@@ -26,9 +27,9 @@ static inline void colibri_embedding_w8(float *restrict out, const uint8_t *rest
 }
 
 /* cols is 32. */
-static inline void colibri_embedding_w4(float *restrict out, const uint8_t *restrict data, const uint8_t *restrict group_scale,
-                                        const float *restrict row_scale, uint32_t token, uint32_t width, uint32_t rows,
-                                        uint32_t cols, uint32_t padded)
+static inline void colibri_embedding_w4(float *restrict out, const uint8_t *restrict data,
+                                        const uint8_t *restrict group_scale, const float *restrict row_scale,
+                                        uint32_t token, uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded)
 {
     const uint8_t *restrict tile = data + (token / rows * padded * rows + token % rows * cols) / 2;
     const uint8_t *restrict scale = group_scale + token / rows * (padded / cols) * rows + token % rows;

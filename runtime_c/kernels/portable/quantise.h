@@ -12,8 +12,8 @@
 
 #define COLIBRI_QUIET 0x1p-100f
 
-static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, const float *restrict x, int k, int stride,
-                                      float qmax)
+static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, const float *restrict x, int k,
+                                     int stride, float qmax)
 {
     float top = 0.0f;
     for (int i = 0; i < k; i++) {
@@ -34,8 +34,8 @@ static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, 
     }
 }
 
-static inline void colibri_quantise16(int16_t *restrict y, float *restrict scale, const float *restrict x, int k, int stride,
-                                      float qmax)
+static inline void colibri_quantise16(int16_t *restrict y, float *restrict scale, const float *restrict x, int k,
+                                      int stride, float qmax)
 {
     float top = 0.0f;
     for (int i = 0; i < k; i++) {

@@ -5,7 +5,8 @@
 
 #include "kernels/portable/float32.h"
 
-static inline void colibri_rms_norm(float *restrict y, const float *restrict x, const float *restrict w, int width, float eps)
+static inline void colibri_rms_norm(float *restrict y, const float *restrict x, const float *restrict w, int width,
+                                    float eps)
 {
     float lane[8] = {0.0f};
     for (int i = 0; i < width; i++) {

@@ -9,14 +9,14 @@
 
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 
-#define SCB_CFSR  REGISTER(0xE000ED28u)
-#define SCB_HFSR  REGISTER(0xE000ED2Cu)
+#define SCB_CFSR REGISTER(0xE000ED28u)
+#define SCB_HFSR REGISTER(0xE000ED2Cu)
 #define SCB_MMFAR REGISTER(0xE000ED34u)
-#define SCB_BFAR  REGISTER(0xE000ED38u)
+#define SCB_BFAR REGISTER(0xE000ED38u)
 
 #define CFSR_MMARVALID (1u << 7)
 #define CFSR_BFARVALID (1u << 15)
-#define CFSR_STACKING  ((1u << 4) | (1u << 12)) /* the core could not even save its registers */
+#define CFSR_STACKING ((1u << 4) | (1u << 12)) /* the core could not even save its registers */
 
 /* What the core pushes when it takes an exception. */
 struct exception_frame {
@@ -62,10 +62,10 @@ static uint32_t last_caller(void)
 
 void port_fault(const struct exception_frame *frame, const struct saved_registers *saved, uint32_t exception)
 {
-    const uintptr_t sp       = (uintptr_t)frame;
-    const uint32_t  cfsr     = SCB_CFSR;
-    const int       readable = (cfsr & CFSR_STACKING) == 0 && sp >= (uintptr_t)port_stack_limit
-                         && sp + sizeof *frame <= (uintptr_t)port_stack_top;
+    const uintptr_t sp = (uintptr_t)frame;
+    const uint32_t cfsr = SCB_CFSR;
+    const int readable = (cfsr & CFSR_STACKING) == 0 && sp >= (uintptr_t)port_stack_limit &&
+                         sp + sizeof *frame <= (uintptr_t)port_stack_top;
 
     port_fault_begin();
     port_fault_field("exception", exception);

@@ -4,11 +4,11 @@
 
 #include <stdint.h>
 
-extern uint32_t       port_stack_limit[]; /* lowest word of the stack; nothing of ours lies below it */
-extern uint32_t       port_stack_top[];
-extern uint32_t       port_data_start[], port_data_end[];
+extern uint32_t port_stack_limit[]; /* lowest word of the stack; nothing of ours lies below it */
+extern uint32_t port_stack_top[];
+extern uint32_t port_data_start[], port_data_end[];
 extern const uint32_t port_data_load[]; /* the first values of .data, in flash */
-extern uint32_t       port_bss_start[], port_bss_end[];
+extern uint32_t port_bss_start[], port_bss_end[];
 extern const uint32_t port_code_start[], port_code_end[];
 
 int main(void);

@@ -11,23 +11,22 @@
 
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 
-#define SCB_VTOR    REGISTER(0xE000ED08u)
-#define SCB_CPACR   REGISTER(0xE000ED88u)
-#define MPU_TYPE    REGISTER(0xE000ED90u)
-#define MPU_CTRL    REGISTER(0xE000ED94u)
-#define MPU_RNR     REGISTER(0xE000ED98u)
-#define MPU_RBAR    REGISTER(0xE000ED9Cu)
-#define MPU_RASR    REGISTER(0xE000EDA0u)
+#define SCB_VTOR REGISTER(0xE000ED08u)
+#define SCB_CPACR REGISTER(0xE000ED88u)
+#define MPU_TYPE REGISTER(0xE000ED90u)
+#define MPU_CTRL REGISTER(0xE000ED94u)
+#define MPU_RNR REGISTER(0xE000ED98u)
+#define MPU_RBAR REGISTER(0xE000ED9Cu)
+#define MPU_RASR REGISTER(0xE000EDA0u)
 
-#define CPACR_FPU           (0xFu << 20) /* full access to coprocessors 10 and 11 */
-#define MPU_TYPE_REGIONS    (0xFFu << 8)
-#define MPU_CTRL_ENABLE     (1u << 0)
+#define CPACR_FPU (0xFu << 20) /* full access to coprocessors 10 and 11 */
+#define MPU_TYPE_REGIONS (0xFFu << 8)
+#define MPU_CTRL_ENABLE (1u << 0)
 #define MPU_CTRL_BACKGROUND (1u << 2) /* addresses outside all regions keep the default map */
-#define MPU_RASR_ENABLE     (1u << 0)
+#define MPU_RASR_ENABLE (1u << 0)
 #define MPU_RASR_NO_EXECUTE (1u << 28) /* with access bits of zero: no access at all */
 
 #define STACK_GUARD_LOG2 15u /* 32 KB, more than any one frame of this code takes */
-
 
 /* ---- vectors -------------------------------------------------------------------------------------------- */
 
@@ -35,7 +34,7 @@ typedef void (*handler)(void);
 
 struct vectors {
     uint32_t *stack_top;
-    handler   exceptions[15]; /* reset is number 1 */
+    handler exceptions[15]; /* reset is number 1 */
 };
 
 extern const struct vectors port_vectors;
@@ -58,7 +57,6 @@ __attribute__((section(".vectors"), used)) const struct vectors port_vectors = {
     },
 };
 
-
 /* ---- reset ---------------------------------------------------------------------------------------------- */
 
 static void barrier(void)
@@ -71,12 +69,12 @@ static void barrier(void)
 static void guard_stack(void)
 {
     const uintptr_t limit = (uintptr_t)port_stack_limit;
-    const uintptr_t size  = (uintptr_t)1 << STACK_GUARD_LOG2;
+    const uintptr_t size = (uintptr_t)1 << STACK_GUARD_LOG2;
 
     if ((MPU_TYPE & MPU_TYPE_REGIONS) == 0 || limit < size || (limit & (size - 1)) != 0) {
         return;
     }
-    MPU_RNR  = 0;
+    MPU_RNR = 0;
     MPU_RBAR = limit - size;
     MPU_RASR = MPU_RASR_NO_EXECUTE | ((STACK_GUARD_LOG2 - 1u) << 1) | MPU_RASR_ENABLE;
     MPU_CTRL = MPU_CTRL_BACKGROUND | MPU_CTRL_ENABLE;

@@ -20,27 +20,27 @@ enum { SIGNAL_ILL = 4, SIGNAL_TRAP = 5, SIGNAL_BUS = 7, SIGNAL_FPE = 8, SIGNAL_S
 
 struct signal_action {
     uintptr_t handler;
-    uint32_t  flags;
+    uint32_t flags;
     uintptr_t restorer;
-    uint32_t  mask[2];
+    uint32_t mask[2];
 };
 
 struct signal_stack {
-    void    *base;
-    int32_t  flags;
+    void *base;
+    int32_t flags;
     uint32_t size;
 };
 
 struct signal_info {
-    int32_t   number, error, code;
+    int32_t number, error, code;
     uintptr_t address;
 };
 
 struct signal_context {
-    uint32_t            flags, link;
+    uint32_t flags, link;
     struct signal_stack stack;
-    uint32_t            trap, error, mask;
-    uint32_t            r[11], fp, ip, sp, lr, pc, cpsr;
+    uint32_t trap, error, mask;
+    uint32_t r[11], fp, ip, sp, lr, pc, cpsr;
 };
 
 static void system_call(uintptr_t number, uintptr_t first, uintptr_t second, uintptr_t third, uintptr_t fourth)
@@ -59,7 +59,6 @@ static void system_call(uintptr_t number, uintptr_t first, uintptr_t second, uin
                      : "r"(r1), "r"(r2), "r"(r3), [number] "r"(number)
                      : "memory", "cc");
 }
-
 
 /* ---- faults --------------------------------------------------------------------------------------------- */
 
@@ -91,7 +90,7 @@ static void watch_signals(void)
 {
     /* SIGTERM too: whoever ends a program that hangs wants to know where it was. */
     static const uint8_t signals[] = {SIGNAL_ILL, SIGNAL_TRAP, SIGNAL_BUS, SIGNAL_FPE, SIGNAL_SEGV, SIGNAL_TERM};
-    const struct signal_stack  stack  = {fault_stack, 0, sizeof fault_stack};
+    const struct signal_stack stack = {fault_stack, 0, sizeof fault_stack};
     const struct signal_action action = {(uintptr_t)on_signal, SIGNAL_INFO | SIGNAL_ON_STACK, 0, {0, 0}};
 
     system_call(SYSTEM_CALL_SIGALTSTACK, (uintptr_t)&stack, 0, 0, 0);
@@ -99,7 +98,6 @@ static void watch_signals(void)
         system_call(SYSTEM_CALL_SIGACTION, signals[i], (uintptr_t)&action, 0, sizeof action.mask);
     }
 }
-
 
 /* ---- start ---------------------------------------------------------------------------------------------- */
 

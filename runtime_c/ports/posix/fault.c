@@ -23,9 +23,9 @@ static void registers_of(const ucontext_t *context)
 {
     static const struct {
         const char *name;
-        int         index;
+        int index;
     } registers[] = {
-        {"pc", REG_RIP}, {"sp", REG_RSP},   {"rbp", REG_RBP}, {"rax", REG_RAX}, {"rbx", REG_RBX}, {"rcx", REG_RCX},
+        {"pc", REG_RIP},  {"sp", REG_RSP},  {"rbp", REG_RBP}, {"rax", REG_RAX}, {"rbx", REG_RBX}, {"rcx", REG_RCX},
         {"rdx", REG_RDX}, {"rsi", REG_RSI}, {"rdi", REG_RDI}, {"r8", REG_R8},   {"r9", REG_R9},   {"r10", REG_R10},
         {"r11", REG_R11}, {"r12", REG_R12}, {"r13", REG_R13}, {"r14", REG_R14}, {"r15", REG_R15},
     };
@@ -72,8 +72,8 @@ _Noreturn static void on_signal(int number, siginfo_t *info, void *context)
 __attribute__((constructor)) static void watch_signals(void)
 {
     static const int signals[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGTERM};
-    const stack_t    stack     = {.ss_sp = fault_stack, .ss_flags = 0, .ss_size = sizeof fault_stack};
-    struct sigaction action    = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    const stack_t stack = {.ss_sp = fault_stack, .ss_flags = 0, .ss_size = sizeof fault_stack};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
     sigemptyset(&action.sa_mask);
     (void)sigaltstack(&stack, NULL);

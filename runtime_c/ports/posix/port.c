@@ -25,7 +25,7 @@ void port_write(const void *bytes, size_t n)
 
 size_t port_read(void *bytes, size_t n)
 {
-    char  *at   = bytes;
+    char *at = bytes;
     size_t done = 0;
 
     while (done < n) {

@@ -6,18 +6,18 @@
 #include "../port.h"
 
 /* from the linker script; only the addresses mean anything. */
-extern uint32_t       port_stack_limit[], port_stack_top[];
-extern uint32_t       port_data_start[], port_data_end[];
+extern uint32_t port_stack_limit[], port_stack_top[];
+extern uint32_t port_data_start[], port_data_end[];
 extern const uint32_t port_data_load[];
-extern uint32_t       port_bss_start[], port_bss_end[];
+extern uint32_t port_bss_start[], port_bss_end[];
 extern const uint32_t port_flash_start[], port_flash_end[];
 
 int main(void);
 
-void           port_start(void);
+void port_start(void);
 _Noreturn void port_run(void);
 _Noreturn void port_trap(const uintptr_t *registers);
-void           port_trap_entry(void);
+void port_trap_entry(void);
 
 /* GNU as wants the extension of the control registers named; giving it in -march would make gcc choose other
  * libraries. clang knows no such directive and needs none. */
@@ -27,7 +27,7 @@ void           port_trap_entry(void);
 #define WITH_ZICSR(text) ".option push\n\t.option arch, +zicsr\n\t" text "\n\t.option pop"
 #endif
 
-#define WRITE_CSR(name, value) __asm__ volatile(WITH_ZICSR("csrw " #name ", %0") ::"r"((uintptr_t)(value)) : "memory")
+#define WRITE_CSR(name, value) __asm__ volatile(WITH_ZICSR("csrw " #name ", %0")::"r"((uintptr_t)(value)) : "memory")
 
 static inline uintptr_t read_mcause(void)
 {
@@ -52,7 +52,6 @@ static inline uintptr_t read_mtval(void)
     __asm__ volatile(WITH_ZICSR("csrr %0, mtval") : "=r"(value));
     return value;
 }
-
 
 /* ---- reset ---------------------------------------------------------------------------------------------- */
 
@@ -92,7 +91,7 @@ void port_run(void)
 {
 #if defined(__riscv_flen) || defined(__riscv_vector)
     /* switch on the floating-point and vector units; round to nearest even. */
-    __asm__ volatile(WITH_ZICSR("csrs mstatus, %0") ::"r"((uintptr_t)0x2200) : "memory");
+    __asm__ volatile(WITH_ZICSR("csrs mstatus, %0")::"r"((uintptr_t)0x2200) : "memory");
 #endif
 #if defined(__riscv_flen)
     WRITE_CSR(fcsr, 0);
@@ -110,7 +109,6 @@ void port_run(void)
     WRITE_CSR(mtvec, (uintptr_t)port_trap_entry);
     port_exit(main());
 }
-
 
 /* ---- faults --------------------------------------------------------------------------------------------- */
 
@@ -131,31 +129,29 @@ uintptr_t port_trap_stack[FAULT_STACK_WORDS] __attribute__((aligned(16)));
 __attribute__((naked, aligned(4))) void port_trap_entry(void)
 {
     __asm__ volatile(WITH_ZICSR("csrw mscratch, sp\n\t"
-                                "la   sp, port_trap_stack\n\t"
-                                SAVE(1) SAVE(3) SAVE(4) SAVE(5) SAVE(6) SAVE(7) SAVE(8) SAVE(9) SAVE(10) SAVE(11)
-                                SAVE(12) SAVE(13) SAVE(14) SAVE(15) SAVE(16) SAVE(17) SAVE(18) SAVE(19) SAVE(20)
-                                SAVE(21) SAVE(22) SAVE(23) SAVE(24) SAVE(25) SAVE(26) SAVE(27) SAVE(28) SAVE(29)
-                                SAVE(30) SAVE(31)
-                                "csrr t0, mscratch\n\t"
-                                STORE " t0, " BYTES "*2(sp)\n\t"
-                                /* a fault in here must not start over for ever */
-                                "la   t0, 2f\n\t"
-                                "csrw mtvec, t0\n\t"
-                                "mv   a0, sp\n\t"
-                                "li   t0, " BYTES "*256\n\t" /* FAULT_STACK_WORDS */
-                                "add  sp, sp, t0\n\t"
-                                "j    port_trap\n\t"
-                                ".balign 4\n"
-                                "2:\n\t"
-                                "j    2b"));
+                                "la   sp, port_trap_stack\n\t" SAVE(1) SAVE(3) SAVE(4) SAVE(5) SAVE(6) SAVE(7) SAVE(8)
+                                    SAVE(9) SAVE(10) SAVE(11) SAVE(12) SAVE(13) SAVE(14) SAVE(15) SAVE(16) SAVE(17)
+                                        SAVE(18) SAVE(19) SAVE(20) SAVE(21) SAVE(22) SAVE(23) SAVE(24) SAVE(25) SAVE(26)
+                                            SAVE(27) SAVE(28) SAVE(29) SAVE(30)
+                                                SAVE(31) "csrr t0, mscratch\n\t" STORE " t0, " BYTES "*2(sp)\n\t"
+                                                         /* a fault in here must not start over for ever */
+                                                         "la   t0, 2f\n\t"
+                                                         "csrw mtvec, t0\n\t"
+                                                         "mv   a0, sp\n\t"
+                                                         "li   t0, " BYTES "*256\n\t" /* FAULT_STACK_WORDS */
+                                                         "add  sp, sp, t0\n\t"
+                                                         "j    port_trap\n\t"
+                                                         ".balign 4\n"
+                                                         "2:\n\t"
+                                                         "j    2b"));
 }
 _Static_assert(FAULT_STACK_WORDS == 256, "port_trap_entry() knows the size");
 
 void port_trap(const uintptr_t *registers)
 {
     static const char *const names[] = {
-        "zero", "lr", "sp", "gp", "tp",  "t0",  "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5",
-        "a6",   "a7", "s2", "s3", "s4",  "s5",  "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+        "zero", "lr", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0",  "a1",  "a2", "a3", "a4", "a5",
+        "a6",   "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
     };
 
     port_fault_begin();

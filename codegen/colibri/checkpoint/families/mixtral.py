@@ -69,6 +69,8 @@ def _read_shape(checkpoint: Checkpoint, options: ImportOptions) -> _Shape:
     rope = read_rope(config, default_theta=1e6)
     if rope.kind != "default":
         raise config.error("rope_scaling", f"asks for {rope.kind!r} rope; only the default is supported for mixtral")
+    if rope.theta <= 0.0:
+        raise config.error("rope_theta", f"is {rope.theta}, expected more than 0")
     longest = config.integer("max_position_embeddings", minimum=1)
     context = options.context or longest
     if context > longest:

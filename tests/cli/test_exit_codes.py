@@ -1,0 +1,211 @@
+"""Exit codes, one-line errors, and options that cannot be meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_models import HOST_BOARD, ORACLE, SHAKESPEARE, sensor
+
+from colibri.cli import main
+from colibri.cli.options import parse_options
+from colibri.errors import (
+    BadInput,
+    BuildFailed,
+    CheckFailed,
+    ColibriError,
+    DoesNotFit,
+    EmulatorFailed,
+    ToolMissing,
+    UsageError,
+)
+
+MIXTRAL = str(ORACLE / "mixtral-base")
+SENSOR = str(sensor("top2-e4-norm"))
+
+
+def fails(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> str:
+    """Run the command line; it must end with the code, one line, and nothing on standard output."""
+    assert main(arguments) == code
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("colibri: ") and err.count("\n") == 1
+    return err
+
+
+def usage(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run the command line; click itself must refuse."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "Error: " in err and "Traceback" not in err
+    return err
+
+
+def test_each_class_has_its_code() -> None:
+    classes = (CheckFailed, UsageError, DoesNotFit, ToolMissing, BadInput, BuildFailed, EmulatorFailed, ColibriError)
+    assert [cls.exit_code for cls in classes] == [1, 2, 3, 4, 5, 6, 7, 70]
+
+
+def test_an_error_is_one_printable_line() -> None:
+    error = BadInput("a\nb\x1b[31m\u202e", where="x\ty", hint="do  this")
+    assert str(error) == "x y: a b\\x1b[31m\\u202e; do this"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("generate",),
+        ("generate", SENSOR),
+        ("generate", SENSOR, "--board"),
+        ("generate", SENSOR, "--board", HOST_BOARD, "--scheme", "w2a2"),
+        ("generate", SENSOR, "--board", HOST_BOARD, "--batch", "0"),
+        ("generate", SENSOR, "--board", HOST_BOARD, "--batch", "-1"),
+        ("generate", MIXTRAL, "--board", HOST_BOARD, "--context", "many"),
+        ("generate", SENSOR, "--board", HOST_BOARD, "--kv", "f8"),
+        ("build", "--frobnicate"),
+        ("run", "x", "--tokens", "0"),
+        ("test", "x", "--timeout", "0"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    usage(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--drop-expert", "1"), "--drop-expert: '1' is not LAYER:ID; for example 2:5"),
+        (("--drop-expert", "1:"), "'1:' is not LAYER:ID"),
+        (("--drop-expert", ":1"), "':1' is not LAYER:ID"),
+        (("--drop-expert", "0:-1"), "'0:-1' is not LAYER:ID"),
+        (("--drop-expert", "0:1,2"), "'0:1,2' is not LAYER:ID"),
+        (("--drop-expert", "٠:١"), "is not LAYER:ID"),
+        (("--drop-expert", "0:1:2"), "'0:1:2' is not LAYER:ID"),
+        (("--drop-expert", "0:" + "9" * 5000), "is not LAYER:ID"),
+        (("--prefix", "9x"), "--prefix: '9x' cannot begin C names"),
+        (("--prefill", "4"), "--prefill: is for token models"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
+)
+def test_options_that_cannot_be_meant(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    where = ("--board", HOST_BOARD, "-o", str(tmp_path / "out"))
+    assert words in fails(capsys, 2, "generate", SENSOR, *where, *options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--drop-expert", "1:0"), "no experts in layer 1; layers with experts: 0"),
+        (("--drop-expert", "0:4"), "layer 0 has no expert 4; it has [0, 1, 2, 3]"),
+        (
+            ("--drop-expert", "0:0", "--drop-expert", "0:1", "--drop-expert", "0:2"),
+            "layer 0 would keep 1 experts, but its router chooses 2; keep more",
+        ),
+        (("--context", "8"), "which has no context"),
+    ],
+)
+def test_experts_that_are_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    where = ("--board", HOST_BOARD, "-o", str(tmp_path / "out"))
+    assert words in fails(capsys, 5, "generate", SENSOR, *where, *options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read"),
+        ("", "keep.json"),
+        ("[]", "keep.json"),
+        ('{"0": 1}', "keep.json"),
+        ('{"a": [1]}', "keep.json"),
+        ('{"0": ["x"]}', "keep.json"),
+        ('{"0": [1], ', "keep.json"),
+        ('{"0": [9]}', "layer 0 has no expert 9"),
+        ('{"7": [0]}', "no experts in layer 7"),
+        ('{"0": [1]}', "would keep 1 experts"),
+        ('{"0": []}', "would keep 0 experts"),
+        ('{"0": [-1]}', "no expert -1"),
+    ],
+)
+def test_files_of_experts_to_keep(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str | None, words: str
+) -> None:
+    file = tmp_path / "keep.json"
+    if text is not None:
+        file.write_text(text)
+    where = ("--board", HOST_BOARD, "-o", str(tmp_path / "out"), "--keep-experts", str(file))
+    assert words in fails(capsys, 5, "generate", SENSOR, *where)
+    assert not (tmp_path / "out").exists()
+
+
+def test_keep_and_drop_are_read_as_meant(tmp_path: Path) -> None:
+    (tmp_path / "keep.json").write_text('{"0": [3, 1], "2": [0, 7]}')
+    options = parse_options(
+        scheme="w4a8", kv="f16", batch=None, prefill=3, context=9, drop_expert=("1:2", "1:4", "3:0"),
+        keep_experts=tmp_path / "keep.json", prefix=None,
+    )  # fmt: skip
+    assert options.drop == {1: {2, 4}, 3: {0}} and options.keep == {0: {1, 3}, 2: {0, 7}}
+    assert (options.scheme, options.kv, options.prefill, options.context) == ("w4a8", "f16", 3, 9)
+
+
+def test_bad_boards_and_checkpoints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "cray-1" in fails(capsys, 5, "generate", SENSOR, "--board", "cray-1", "-o", str(tmp_path / "out"))
+    assert "nowhere" in fails(capsys, 5, "generate", str(tmp_path / "nowhere"), "--board", HOST_BOARD)
+    for command in ("run", "test", "report"):
+        message = fails(capsys, 5, command, str(tmp_path))
+        assert (
+            message
+            == f"colibri: {tmp_path}: not a Colibri package; make one with `colibri build CHECKPOINT --board NAME`\n"
+        )
+    assert "nowhere" in fails(capsys, 5, "inspect", str(tmp_path / "nowhere"))
+
+
+def test_a_folder_that_is_no_package_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    message = fails(capsys, 5, "generate", SENSOR, "--board", HOST_BOARD, "-o", str(tmp_path))
+    assert "exists and is not a Colibri package; choose another with -o" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_what_does_not_fit_is_reported_all_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """All of Shakespeare in 8 bits is larger than the flash of an STM32H743."""
+    arguments = ["--board", "nucleo-h743zi", "--scheme", "w8a8", "--context", "8", "-o", str(tmp_path / "out")]
+    assert main(["build", str(SHAKESPEARE), *arguments]) == 3
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1 and "too large: flash by" in err
+    over = int(err.split("flash by ")[1].split(" bytes")[0].replace(",", ""))
+    assert over > 200_000 and f"flash: {over:,} bytes more than there are" in out
+    assert "layer 3" in out and "stack reserve" in out
+    assert main(["report", str(tmp_path / "out"), "--json"]) == 3
+    out, _ = capsys.readouterr()
+    regions = {region["name"]: region for region in json.loads(out)["regions"]}
+    assert regions["flash"]["used"] - regions["flash"]["limit"] == over
+
+
+def test_an_internal_error_is_one_line_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import colibri.package
+
+    def broken(_: Path) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(colibri.package, "load_package", broken)
+    message = fails(capsys, 70, "run", "somewhere", "x")
+    assert "internal error at broken:" in message and "KeyError" in message
+
+
+def test_an_interrupt_is_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import colibri.package
+
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(colibri.package, "load_package", interrupted)
+    assert main(["run", "somewhere", "x"]) == 130
+    assert capsys.readouterr().err.strip() == "colibri: interrupted"

@@ -1,0 +1,89 @@
+"""``--json`` prints JSON and nothing else, with the same facts as the text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import HOST_BOARD, ORACLE, sensor
+
+from colibri.boards.load import board_names
+from colibri.cli import main
+
+SENSOR = str(sensor("top1-e3-tiny"))
+
+
+def parsed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and out.endswith("\n")
+    return json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def text(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_generate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ("generate", SENSOR, "--board", HOST_BOARD, "-o", str(tmp_path / "out"))
+    facts = parsed(capsys, *arguments)
+    assert facts == json.loads((tmp_path / "out/package.json").read_text())
+    assert facts["model"]["experts"] == [3] and facts["scheme"] == "w8a8"
+    said = text(capsys, *arguments)
+    assert f"{facts['model_bin_bytes']:,} bytes" in said and f"{facts['memory']['total']:,} bytes" in said
+
+
+def test_build_run_and_test(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    report = parsed(capsys, "build", SENSOR, "--board", HOST_BOARD, "-o", out)
+    assert report == parsed(capsys, "report", out)
+    assert report["board"] == HOST_BOARD and report["scheme"] == "w8a8" and report["linked"] is True
+    results = parsed(capsys, "test", out, "--emulator", "native")
+    assert [result["emulator"] for result in results] == ["native"]
+    assert results[0]["mismatches"] == [] and len(results[0]["digest"]) == 64 and results[0]["outputs"] > 0
+    assert results[0]["digest"][:16] in text(capsys, "test", out, "--emulator", "native")
+    csv = tmp_path / "samples.csv"
+    csv.write_text("\n".join(",".join(str(0.1 * i + j) for i in range(13)) for j in range(3)))
+    rows = parsed(capsys, "run", out, str(csv), "--emulator", "native")
+    assert len(rows) == 3 and all(len(row) == 2 for row in rows)
+    heading, *lines = text(capsys, "run", out, str(csv), "--emulator", "native").splitlines()
+    assert heading == "demand at t+1 (30 min),demand at t+48 (24 h)"
+    assert [[np.float32(cell) for cell in line.split(",")] for line in lines] == np.array(rows, np.float32).tolist()
+
+
+def test_run_with_token_ids(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    parsed(capsys, "build", str(ORACLE / "mixtral-base"), "--board", HOST_BOARD, "-o", out, "--context", "12")
+    made = parsed(capsys, "run", out, "3 1 4", "-n", "5", "--emulator", "native")
+    assert made["prompt"] == [3, 1, 4] and len(made["tokens"]) == 5 and made["text"] is None
+    said = text(capsys, "run", out, "3 1 4", "-n", "5", "--emulator", "native")
+    assert [int(word) for word in said.split()] == made["tokens"]
+
+
+@pytest.mark.parametrize("source", [SENSOR, str(ORACLE / "mixtral-base")], ids=["sensor", "mixtral"])
+def test_inspect(capsys: pytest.CaptureFixture[str], source: str) -> None:
+    facts = parsed(capsys, "inspect", source)
+    assert {fit["board"] for fit in facts["fits"]} == set(board_names())
+    assert {fit["scheme"] for fit in facts["fits"]} == {"f32", "w8a8", "w8a16", "w4a8", "w4a16"}
+    assert f"{facts['parameters']:,} parameters" in text(capsys, "inspect", source)
+
+
+def test_inspect_predicts_what_generate_makes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """All but the manifest, which `inspect` leaves empty."""
+    facts = parsed(capsys, "inspect", SENSOR)
+    package = parsed(capsys, "generate", SENSOR, "--board", "stm32f405", "--scheme", "w4a8", "-o", str(tmp_path / "p"))
+    fit = next(fit for fit in facts["fits"] if fit["board"] == "stm32f405" and fit["scheme"] == "w4a8")
+    manifest = next(section["bytes"] for section in package["sections"] if section["name"] == "manifest")
+    assert fit["memory"] == package["memory"]["total"]
+    assert 0 <= package["model_bin_bytes"] - fit["weights"] - manifest < 16
+
+
+def test_boards(capsys: pytest.CaptureFixture[str]) -> None:
+    boards = parsed(capsys, "boards")
+    assert [board["id"] for board in boards] == list(board_names())
+    said = text(capsys, "boards")
+    assert all(name in said for name in board_names())

@@ -1,0 +1,73 @@
+"""The README's transcript is what the commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from colibri.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMPILER = "12.2"  # that the sizes and instruction counts of the pages were measured with
+
+
+def transcript() -> dict[str, tuple[list[str], str]]:
+    """Verb to its arguments and what it printed, from the console blocks."""
+    found = {}
+    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL):
+        for command, output in re.findall(r"^\$ (colibri [^\n]*)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE):
+            words = shlex.split(command.replace("$'", "'").replace("\\n", "\n"))[1:]
+            found[words[0]] = (words, output)
+    return found
+
+
+def without_counts(text: str) -> str:
+    return re.sub(r"\d[\d,]* instructions", "N instructions", text)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each command of the transcript prints now."""
+    package = tmp_path_factory.mktemp("demo") / "package"
+    outputs = {}
+    for verb, (words, _) in transcript().items():
+        arguments = [str(package) if word == "build/demo" else word for word in words]
+        arguments = [str(ROOT / word) if word.startswith("examples/") else word for word in arguments]
+        with pytest.MonkeyPatch.context() as patch:
+            lines: list[str] = []
+            patch.setattr("click.echo", lambda text="", nl=True, **_: lines.append(f"{text}\n" if nl else str(text)))  # noqa: B023
+            assert main(arguments) == 0
+        outputs[verb] = "".join(lines)
+    outputs["report"] = (package / "build/product.usage").read_text()
+    return outputs
+
+
+def test_the_transcript_has_the_three_commands() -> None:
+    assert list(transcript()) == ["build", "run", "test"]
+
+
+@pytest.mark.emulator
+def test_the_verse(printed: dict[str, str]) -> None:
+    assert printed["run"] == transcript()["run"][1].rstrip("\n") + "\n"
+
+
+@pytest.mark.emulator
+def test_cases_outputs_and_digest(printed: dict[str, str]) -> None:
+    assert without_counts(printed["test"]) == without_counts(transcript()["test"][1])
+
+
+@pytest.mark.emulator
+def test_instructions_and_sizes_with_the_compiler_of_the_page(printed: dict[str, str]) -> None:
+    version = subprocess.run(["arm-none-eabi-gcc", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    if not version.startswith(COMPILER):
+        pytest.skip(f"the page was measured with gcc {COMPILER}, this is {version.strip()}")
+    assert printed["test"] == transcript()["test"][1]
+    flash = re.search(r"flash:\s+(\d+) B", printed["report"])
+    assert flash is not None
+    picture = (ROOT / "docs/report.svg").read_text(encoding="utf-8")
+    assert f"{int(flash[1]):,} of 2,097,152" in picture.replace("&#160;", " ")
