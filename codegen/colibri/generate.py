@@ -19,7 +19,7 @@ from colibri.emit.writer import Contents, write_package
 from colibri.errors import UsageError
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
-from colibri.package import SCHEMA, ModelFacts, Package
+from colibri.package import SCHEMA, ModelFacts, OpFact, Package
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
 from colibri.passes.place import place
@@ -129,6 +129,7 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         sections=model_bin.sections,
         memory=placement.memory,
         code_estimate=0,
+        ops=_ops(graph),
     )
     vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
     tokenizer = _tokenizer(checkpoint.path) if tokens else None
@@ -166,6 +167,17 @@ def _manifest(graph: Graph, name: str, options: Options, recipe_hash: str, licen
     if licence is not None:
         facts["licence"] = licence
     return msgspec.json.encode(facts)
+
+
+def _ops(graph: Graph) -> tuple[OpFact, ...]:
+    return tuple(
+        OpFact(
+            name=next(iter((*op.weights().values(), *op.writes()))),
+            layer=-1 if op.layer is None else op.layer,
+            kind=type(op).__name__,
+        )
+        for op in graph.ops
+    )
 
 
 def _facts(graph: Graph) -> ModelFacts:

@@ -141,18 +141,49 @@ def print_inspection(facts: Inspection, console: Console) -> None:
         console.print(f"licence: {comment_text(facts.licence)}", markup=False)
     for note in facts.dropped:
         console.print(f"left out: {comment_text(note, 200)}", markup=False)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("board", "scheme", "kv", "weights", "memory", "fits, before code"):
-        table.add_column(heading, justify="right" if heading in ("weights", "memory") else "left")
-    for fit in sorted(facts.fits, key=lambda fit: (fit.board, -fit.weights, fit.scheme, fit.kv)):
-        table.add_row(fit.board, fit.scheme, fit.kv, f"{fit.weights:,}", f"{fit.memory:,}", _verdict(fit))
-    console.print(table)
+    schemes = list(dict.fromkeys(fit.scheme for fit in facts.fits))
+    sizes = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    boards = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for table, first in ((sizes, "bytes"), (boards, "does it fit?")):
+        table.add_column(first, no_wrap=True)
+        for scheme in schemes:
+            table.add_column(scheme, justify="right", no_wrap=True)
+    some_board = facts.fits[0].board
+    sizes.add_row("model.bin", *(f"{_find(facts, some_board, scheme).weights:,}" for scheme in schemes))
+    for kv in dict.fromkeys(fit.kv for fit in facts.fits):
+        name = f"memory, kv {kv}" if kv else "memory"
+        sizes.add_row(name, *(f"{_find(facts, some_board, scheme, kv).memory:,}" for scheme in schemes))
+    for board in dict.fromkeys(fit.board for fit in facts.fits):
+        shown: list[str] = []
+        for kv in dict.fromkeys(fit.kv for fit in facts.fits):
+            cells = [_verdict(_find(facts, board, scheme, kv)) for scheme in schemes]
+            if cells != shown:  # a second row only where the states' type makes a difference
+                boards.add_row(f"  with kv {kv}" if shown else board, *cells)
+            shown = cells
+    console.print()
+    console.print(sizes)
+    console.print()
+    console.print(boards)
+    console.print("weights and memory only: code takes some 10 KB of flash more, see `colibri build`")
+
+
+def _find(facts: Inspection, board: str, scheme: str, kv: str | None = None) -> Fit:
+    return next(
+        fit for fit in facts.fits if fit.board == board and fit.scheme == scheme and (kv is None or fit.kv == kv)
+    )
 
 
 def _verdict(fit: Fit) -> str:
-    if fit.flash_left is None or fit.ram_left is None:
-        return "yes"
+    """``yes``, or how many bytes too many, rounded up. Code is not counted: it takes some 10 KB more."""
     missing = [
-        f"{name} over by {-left:,}" for name, left in (("flash", fit.flash_left), ("RAM", fit.ram_left)) if left < 0
+        f"{name} +{_short(-left)}"
+        for name, left in (("flash", fit.flash_left), ("RAM", fit.ram_left))
+        if left is not None and left < 0
     ]
-    return ", ".join(missing) or f"yes; {fit.flash_left:,} of flash and {fit.ram_left:,} of RAM stay"
+    return "\n".join(missing) or "yes"
+
+
+def _short(size: int) -> str:
+    """KB or MB, rounded up."""
+    kib = -(-size // 1024)
+    return f"{kib}K" if kib < 1024 else f"{-(-kib // 1024)}M"

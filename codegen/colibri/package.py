@@ -39,6 +39,7 @@ class Span(msgspec.Struct, frozen=True):
         bytes: its length.
         first: index of the first op that uses it (-1 for context and states).
         last: index of the last op that uses it (-1 for context and states).
+        live: all intervals of op indices, both ends included, in which its bytes matter; empty for context and states.
     """
 
     name: str
@@ -47,6 +48,21 @@ class Span(msgspec.Struct, frozen=True):
     bytes: int
     first: int = -1
     last: int = -1
+    live: tuple[tuple[int, int], ...] = ()
+
+
+class OpFact(msgspec.Struct, frozen=True):
+    """One step of the model; its place in `Package.ops` is the index that spans speak of.
+
+    Attributes:
+        name: what it makes: its weight, e.g. ``layers.0.q``, or else the buffer it writes.
+        layer: -1 before the first layer and after the last.
+        kind: its class in `colibri.graph.ops`.
+    """
+
+    name: str
+    layer: int
+    kind: str
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -105,6 +121,7 @@ class Package(msgspec.Struct, frozen=True):
     sections: tuple[Section, ...]
     memory: Memory
     code_estimate: int
+    ops: tuple[OpFact, ...] = ()
 
     def save(self, folder: Path) -> None:
         """Write ``package.json`` (sorted keys, so that equal packages are equal files)."""

@@ -109,7 +109,7 @@ def test_text_that_is_not_unicode(tmp_path: Path) -> None:
 
 
 def test_missing_and_damaged_files(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no tokenizer.json; give token ids instead"):
+    with pytest.raises(BadInput, match=r"no tokenizer\.json; give token ids instead"):
         load_tokenizer(tmp_path)
     file = tmp_path / "tokenizer.json"
     for raw in (b"", b"{", b"{}", b"\xff", b"[" * 100_000, json.dumps({"version": "9", "model": {}}).encode()):

@@ -42,7 +42,7 @@ def test_missing_tensor_has_a_hint(checkpoint: Checkpoint) -> None:
         checkpoint.take("model.layers.0.mlp.gate.weight", (4, 16))
     assert "no tensor 'model.layers.0.mlp.gate.weight'" in str(caught.value)
     assert f"the nearest name is '{GATE}'" in str(caught.value)
-    with pytest.raises(BadInput, match="no tensor 'zzz'$"):
+    with pytest.raises(BadInput, match=r"no tensor 'zzz'$"):
         checkpoint.shape("zzz")
     with pytest.raises(BadInput, match="no tensor"):
         checkpoint.dtype("zzz")

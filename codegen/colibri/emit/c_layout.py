@@ -32,9 +32,9 @@ def wrap(line: str, width: int = WIDTH, open_before: tuple[int, ...] = ()) -> li
             open_at.append(column)
         elif character in ")}" and open_at:
             open_at.pop()
-        elif character == "," and open_at and column + 1 <= width and column + 1 < len(line):
-            if best is None or len(open_at) <= len(best[1]):  # never inside a call that could stay whole
-                best = (column + 1, tuple(open_at))
+        elif character == "," and open_at and column < min(width, len(line) - 1):
+            # never inside a call that could stay whole
+            best = (column + 1, tuple(open_at)) if best is None or len(open_at) <= len(best[1]) else best
     if best is None:  # an attribute may stand on a line of its own
         code, attribute, rest = line.partition(" __attribute__")
         return [code, f"    {attribute.lstrip()}{rest}"] if attribute else [line]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.emit.templates import render
 from colibri.errors import BadInput
 from colibri.paths import data_folder
 
@@ -72,46 +73,38 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str) -> str:
     Raises:
         BadInput: a Linux board, no stack size, or an emulator's origin for a region that the board has not.
     """
-    import jinja2
-
     _check(board, emulator)
     user_mode = emulator is not None and emulator.kind is EmulatorKind.QEMU_USER
     riscv = board.cpu.arch.startswith("riscv")
     segments = _segments(board, user_mode)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data_folder("templates")),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(TEMPLATE).render(
-        title=board.title,
-        emulator=emulator.name if emulator else "",
-        prefix=prefix,
-        regions=[_region_row(region, emulator) for region in board.memory],
-        segments=segments.rows(),
-        vectors_note=_vectors_note(board, user_mode),
-        vectors_required=not user_mode,
-        vectors_align=4 if riscv else 128,
-        code=board.region_for(Holds.CODE).name,
-        weights=board.region_for(Holds.WEIGHTS).name,
-        data=board.region_for(Holds.DATA).name,
-        stack=board.region_for(Holds.STACK).name,
-        arena=board.region_for(Holds.ARENA).name,
-        code_segment=segments.code.name,
-        weights_segment=segments.weights.name,
-        stack_segment=segments.stack.name,
-        data_segment=segments.data.name,
-        bss_segment=segments.bss.name,
-        arena_segment=segments.arena.name,
-        stack_bytes=board.stack,
-        data_align=_PAGE if user_mode else 8,
-        copied=not user_mode,
-        small_data=riscv,
-        small_rodata=" .srodata .srodata.*" if riscv else "",
-        flash_guard=riscv,
-    )
+    values: dict[str, object] = {
+        "title": board.title,
+        "emulator": emulator.name if emulator else "",
+        "prefix": prefix,
+        "regions": [_region_row(region, emulator) for region in board.memory],
+        "segments": segments.rows(),
+        "vectors_note": _vectors_note(board, user_mode),
+        "vectors_required": not user_mode,
+        "vectors_align": 4 if riscv else 128,
+        "code": board.region_for(Holds.CODE).name,
+        "weights": board.region_for(Holds.WEIGHTS).name,
+        "data": board.region_for(Holds.DATA).name,
+        "stack": board.region_for(Holds.STACK).name,
+        "arena": board.region_for(Holds.ARENA).name,
+        "code_segment": segments.code.name,
+        "weights_segment": segments.weights.name,
+        "stack_segment": segments.stack.name,
+        "data_segment": segments.data.name,
+        "bss_segment": segments.bss.name,
+        "arena_segment": segments.arena.name,
+        "stack_bytes": board.stack,
+        "data_align": _PAGE if user_mode else 8,
+        "copied": not user_mode,
+        "small_data": riscv,
+        "small_rodata": " .srodata .srodata.*" if riscv else "",
+        "flash_guard": riscv,
+    }
+    return render(TEMPLATE, values)
 
 
 def port_files(board: Board) -> list[Path]:

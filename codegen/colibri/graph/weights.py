@@ -27,14 +27,20 @@ class WeightFormat(StrEnum):
 
 @dataclass(frozen=True)
 class Vector:
-    """fp32 values that stay fp32: norm weights, biases, tables. ``values``: any shape, C order."""
+    """fp32 values that stay fp32: norm weights and tables.
+
+    Attributes:
+        values: any shape, C order.
+        derived: computed here (a table), not a parameter of the model.
+    """
 
     values: Float
+    derived: bool = False
 
     @property
     def parameters(self) -> int:
-        """Number of values."""
-        return int(self.values.size)
+        """Number of values that the checkpoint holds."""
+        return 0 if self.derived else int(self.values.size)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def place(graph: Graph, rows: int, strides: dict[str, int]) -> Placement:
     end = max((stop for _, stop in placed.values()), default=arena)
     for name, (start, stop) in sorted(placed.items(), key=lambda item: (item[1], item[0])):
         live = lives[name]
-        spans.append(Span(name, "arena", start, stop - start, live[0][0], live[-1][1]))
+        spans.append(Span(name, "arena", start, stop - start, live[0][0], live[-1][1], tuple(live)))
     buffers = {
         name: BufferPlace(start, start + parts[name][0] if parts[name][1] else -1)
         for name, (start, _) in placed.items()

@@ -304,7 +304,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         np.float32(1.0) / np.float32(shape.theta) ** (np.arange(0, shape.head_dim, 2) / shape.head_dim)
     ).astype(np.float32)
     coarse, fine, _ = rope_tables(frequencies.astype(np.float64), shape.context)
-    graph.weights.update({"rope_coarse": Vector(coarse), "rope_fine": Vector(fine)})
+    graph.weights.update({"rope_coarse": Vector(coarse, derived=True), "rope_fine": Vector(fine, derived=True)})
 
     tokens = graph.buffer(Graph.INPUT, BufferKind.TOKENS, 1)
     table = build.matrix("embedding", "model.embed_tokens.weight", shape.vocab, shape.hidden, "vocab_size")
