@@ -14,6 +14,7 @@ from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.interpret import Reference
 
 CONTEXT_FULL, BAD_TOKEN, NOT_FINITE = -10, -9, -11
+LONGEST = 1024  # positions that golden vectors fill; attention to all of a longer context would take hours
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -156,11 +157,14 @@ def _generation(reference: Reference, script: _Script, prompt: NDArray[np.uint32
     logits = reference.extend(prompt)[0]
     script.add(f"prompt of {prompt.size} tokens", "P", prompt, _floats(logits))
     tokens, answers = [], []
-    while reference.position < context:
+    while reference.position < min(context, LONGEST):
         tokens.append(int(np.argmax(logits)))
         logits = reference.extend(np.array(tokens[-1:]))[0]
         answers.append(_floats(logits))
+    end = "the end of the context" if context <= LONGEST else f"position {LONGEST} of {context}"
     if tokens:
-        script.add("greedy generation to the end of the context", "S", np.array(tokens, "<u4"), *answers)
-    script.add("one step beyond the context", "S", np.array([0], "<u4"), Answer(CONTEXT_FULL, b""))
-    script.add("one prompt beyond the context", "P", np.array([0, 0], "<u4"), Answer(CONTEXT_FULL, b""))
+        script.add(f"greedy generation to {end}", "S", np.array(tokens, "<u4"), *answers)
+    if context <= LONGEST:
+        script.add("one step beyond the context", "S", np.array([0], "<u4"), Answer(CONTEXT_FULL, b""))
+    beyond = np.zeros(context - reference.position + 1, "<u4")
+    script.add("a prompt one token longer than what is left", "P", beyond, Answer(CONTEXT_FULL, b""))

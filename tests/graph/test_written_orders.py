@@ -1,0 +1,141 @@
+"""Attention, experts and router weights, one float operation at a time in the written order: equal bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colibri.graph.float32 import exp, to_f16
+from colibri.graph.graph import Graph, ModelKind, StateType
+from colibri.graph.interpret import Reference, Route, Run
+from colibri.graph.ops import Attention, Experts, Router
+from colibri.graph.ops.experts import ExpertWeights
+from colibri.graph.weights import Matrix, WeightFormat
+
+F = np.float32
+
+
+def bits(values: np.ndarray) -> list[int]:
+    return np.asarray(values, F).reshape(-1).view(np.uint32).tolist()
+
+
+def empty_run(rows: int, position: int = 0) -> Run:
+    graph = Graph("test", ModelKind.TOKENS, 0, 8, 64, "")
+    return Run(graph, 1, rows, position, True, Reference(graph).states)
+
+
+def tree(lanes: list[np.float32]) -> np.float32:
+    for half in (4, 2, 1):
+        lanes = [F(lanes[i] + lanes[i + half]) for i in range(half)]
+    return lanes[0]
+
+
+def attend(q: np.ndarray, keys: dict[int, np.ndarray], values: dict[int, np.ndarray], scale: np.float32) -> np.ndarray:
+    """One head of one row; keys and values by absolute position."""
+    scores = {}
+    for position, key in keys.items():
+        lanes = [F(0)] * 8
+        for i in range(q.size):
+            lanes[i % 8] = F(lanes[i % 8] + F(q[i] * key[i]))
+        scores[position] = F(tree(lanes) * scale)
+    top = max(scores.values())
+    lanes, total = [F(0)] * 8, [F(0)] * q.size
+    for position in sorted(scores):
+        term = exp(np.array([F(scores[position] - top)], F))[0]
+        lanes[position % 8] = F(lanes[position % 8] + term)
+        total = [F(total[i] + F(term * values[position][i])) for i in range(q.size)]
+    inverse = F(F(1) / tree(lanes))
+    return np.array([F(sum_ * inverse) for sum_ in total], F)
+
+
+@pytest.mark.parametrize("state_type", list(StateType))
+@pytest.mark.parametrize(("window", "capacity"), [(0, 32), (5, 5), (11, 11)])
+def test_attention(window: int, capacity: int, state_type: StateType) -> None:
+    rows, heads, kv_heads, dim, calls = 7, 4, 2, 6, 4
+    rng = np.random.default_rng(window)
+    names = ("q", "k", "v", "out", "key", "value")
+    op = Attention(0, "", *names, heads, kv_heads, dim, capacity, window, float(F(0.4)), state_type)
+    element = F if state_type is StateType.F32 else np.float16
+    states = {name: np.zeros((1, capacity, kv_heads * dim), element) for name in ("key", "value")}
+    keys: list[np.ndarray] = []
+    values: list[np.ndarray] = []
+    for call in range(calls):
+        run = empty_run(rows, call * rows)
+        run.states = states
+        run.floats = {name: rng.standard_normal((rows, heads * dim)).astype(F) for name in "q"}
+        run.floats |= {name: rng.standard_normal((rows, kv_heads * dim)).astype(F) for name in "kv"}
+        op.reference(run)
+        for row in range(rows):
+            for stored, name in ((keys, "k"), (values, "v")):
+                fresh = run.floats[name][row]
+                stored.append(
+                    (to_f16(fresh).astype(F) if state_type is StateType.F16 else fresh).reshape(kv_heads, dim)
+                )
+            now = call * rows + row
+            seen = range(max(0, now - window + 1) if window else 0, now + 1)
+            for head in range(heads):
+                shared = head * kv_heads // heads
+                want = attend(
+                    run.floats["q"][row].reshape(heads, dim)[head],
+                    {position: keys[position][shared] for position in seen},
+                    {position: values[position][shared] for position in seen},
+                    F(0.4),
+                )
+                assert bits(run.floats["out"][row].reshape(heads, dim)[head]) == bits(want)
+
+
+def experts_run(down: list[np.ndarray], index: list[int], weight: list[float]) -> np.ndarray:
+    """One row through plain experts whose first layer is the identity of width 2."""
+    run = empty_run(1)
+    kept = []
+    for number, matrix in enumerate(down):
+        run.graph.weights[f"up{number}"] = Matrix(WeightFormat.F32, (2, 2), dense=np.eye(2, dtype=F))
+        run.graph.weights[f"down{number}"] = Matrix(WeightFormat.F32, (2, 2), dense=matrix.astype(F))
+        kept.append(ExpertWeights(number, None, f"up{number}", f"down{number}"))
+    run.floats["x"] = np.ones((1, 2), F)
+    run.routes["route"] = Route(np.array([index], np.int32), np.array([weight], F))
+    Experts(0, "", "x", "route", "out", tuple(kept), len(index), 2, 2, "identity", False).reference(run)
+    return run.floats["out"]
+
+
+def test_experts_are_added_in_ascending_order() -> None:
+    rng = np.random.default_rng(3)
+    down = [rng.standard_normal((2, 2)) * 10.0**e for e in (0, 3, -2, 1)]
+    weight = [0.3, 0.27, 0.23, 0.2]
+    want = np.zeros(2, F)
+    for number, matrix in enumerate(down):
+        y = np.array([F(F(row[0]) + F(row[1])) for row in matrix.astype(F)], F)
+        term = np.array([F(F(weight[number]) * value) for value in y], F)
+        want = term if number == 0 else (want + term).astype(F)
+    assert bits(experts_run(down, [0, 1, 2, 3], weight)) == bits(want)
+
+
+def test_the_first_expert_is_assigned_and_not_added_to_zero() -> None:
+    out = experts_run([np.eye(2), np.eye(2)], [1], [-0.0])
+    assert bits(out) == [0x80000000, 0x80000000]
+
+
+@pytest.mark.parametrize("renormalise", [False, True])
+def test_router_weights(renormalise: bool) -> None:
+    rng = np.random.default_rng(5)
+    experts, width, k = 11, 6, 3
+    run = empty_run(20)
+    run.graph.weights["w"] = Matrix(
+        WeightFormat.F32, (experts, width), dense=rng.standard_normal((experts, width)).astype(F)
+    )
+    run.floats["x"] = rng.standard_normal((20, width)).astype(F)
+    Router(0, "", "x", "route", "w", experts, width, k, renormalise, False).reference(run)
+    for row, route in enumerate(run.routes["route"].weight):
+        scores = run.floats["router_scores"][row]
+        terms = exp((scores - scores.max()).astype(F))
+        lanes = [F(0)] * 8
+        for i, term in enumerate(terms):
+            lanes[i % 8] = F(lanes[i % 8] + term)
+        inverse = F(F(1) / tree(lanes))
+        weights = [F(terms[i] * inverse) for i in run.routes["route"].index[row]]
+        if renormalise:
+            total = weights[0]
+            for weight in weights[1:]:
+                total = F(total + weight)
+            weights = [F(weight / total) for weight in weights]
+        assert bits(route) == bits(np.array(weights, F))
