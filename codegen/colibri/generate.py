@@ -16,7 +16,7 @@ from colibri.emit.literals import checked_prefix, identifier
 from colibri.emit.model_bin import build_model_bin
 from colibri.emit.module import build_module
 from colibri.emit.writer import Contents, write_package
-from colibri.errors import UsageError
+from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
 from colibri.package import SCHEMA, ModelFacts, OpFact, Package
@@ -100,6 +100,7 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
     if tokens and rows > graph.context:
         raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
     placement = place(graph, rows, layouts.strides)
+    _refuse_beyond_32_bits(placement.memory.total, "memory block", "ask for less with --context")
 
     recipe = _recipe(graph, options)
     recipe_hash = hashlib.sha256(recipe).hexdigest()[:32]
@@ -110,6 +111,7 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         _manifest(graph, name, options, recipe_hash, licence),
         repr([op.signature() for op in graph.ops]),
     )
+    _refuse_beyond_32_bits(len(model_bin.data), "model.bin", "choose a smaller --scheme or drop experts")
     module = build_module(graph, layouts, placement, kernels, model_bin, rows)
     package = Package(
         schema=SCHEMA,
@@ -135,6 +137,13 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
     tokenizer = _tokenizer(checkpoint.path) if tokens else None
     write_package(out, Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer))
     return package
+
+
+def _refuse_beyond_32_bits(size: int, what: str, hint: str) -> None:
+    """Offsets in the generated C are 32 bits wide."""
+    if size >= 1 << 32:
+        what = f"the {what} would have {size:,} bytes, more than offsets of 32 bits reach"
+        raise BadInput(what, where="plan", hint=hint)
 
 
 def _tokenizer(folder: Path) -> bytes | None:

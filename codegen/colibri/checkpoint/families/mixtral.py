@@ -298,8 +298,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     _refuse_unknown(checkpoint, shape)
     build = _Builder(checkpoint, shape, options)
     graph = build.graph
-    for layer in range(shape.layers):
-        checkpoint.drop(f"model.layers.{layer}.self_attn.rotary_emb", "the frequencies follow from rope_theta")
+    checkpoint.drop("model.layers.*.self_attn.rotary_emb", "the frequencies follow from rope_theta")
     frequencies = (
         np.float32(1.0) / np.float32(shape.theta) ** (np.arange(0, shape.head_dim, 2) / shape.head_dim)
     ).astype(np.float32)
