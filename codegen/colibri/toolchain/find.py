@@ -104,7 +104,8 @@ def try_clang(board: Board) -> Tried:
         size="llvm-size",
         target=(f"--target={board.toolchain.clang_target}", "-fuse-ld=lld"),
     )
-    return _tried(clang, _not_installed(clang) or why_not_compile((clang.cc, clang.target[0]), board))
+    absent = "" if shutil.which(clang.cc) else "not installed"  # its binutils are not needed to compile
+    return _tried(clang, absent or why_not_compile((clang.cc, clang.target[0]), board))
 
 
 def _tried(compiler: Compiler, reason: str) -> Tried:
