@@ -14,11 +14,12 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import checked_prefix, identifier
 from colibri.emit.model_bin import build_model_bin
-from colibri.emit.module import build_module
+from colibri.emit.module import Module, build_module
 from colibri.emit.writer import Contents, write_package
 from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
+from colibri.graph.work import work
 from colibri.package import SCHEMA, ModelFacts, OpFact, Package
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
@@ -131,7 +132,7 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         sections=model_bin.sections,
         memory=placement.memory,
         code_estimate=0,
-        ops=_ops(graph),
+        ops=_ops(graph, module, 1 if tokens else rows),
     )
     vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
     tokenizer = _tokenizer(checkpoint.path) if tokens else None
@@ -178,15 +179,23 @@ def _manifest(graph: Graph, name: str, options: Options, recipe_hash: str, licen
     return msgspec.json.encode(facts)
 
 
-def _ops(graph: Graph) -> tuple[OpFact, ...]:
-    return tuple(
-        OpFact(
-            name=next(iter((*op.weights().values(), *op.writes()))),
-            layer=-1 if op.layer is None else op.layer,
-            kind=type(op).__name__,
+def _ops(graph: Graph, module: Module, rows: int) -> tuple[OpFact, ...]:
+    facts = []
+    for op, kernels in zip(graph.ops, module.calls(), strict=True):
+        done = work(graph, op)
+        facts.append(
+            OpFact(
+                name=next(iter(op.weights().values() if len(op.weights()) == 1 else op.writes())),
+                layer=-1 if op.layer is None else op.layer,
+                kind=type(op).__name__,
+                macs=done.macs * rows,
+                macs_per_position=done.macs_per_position * rows,
+                reach=done.reach,
+                kernels=tuple(kernels),
+                repeats=op.top_k * rows if isinstance(op, Experts) else 1,
+            )
         )
-        for op in graph.ops
-    )
+    return tuple(facts)
 
 
 def _facts(graph: Graph) -> ModelFacts:

@@ -55,14 +55,24 @@ class OpFact(msgspec.Struct, frozen=True):
     """One step of the model; its place in `Package.ops` is the index that spans speak of.
 
     Attributes:
-        name: what it makes: its weight, e.g. ``layers.0.q``, or else the buffer it writes.
+        name: its only weight, e.g. ``layers.0.q``, or else the buffer it writes.
         layer: -1 before the first layer and after the last.
         kind: its class in `colibri.graph.ops`.
+        macs: multiply-adds in matrix products, of one token or one call of forward.
+        macs_per_position: multiply-adds for each position in reach (attention).
+        reach: most positions in reach; 0 when there are none.
+        kernels: C functions that it calls, in their order, for one token or one call of forward.
+        repeats: how often it calls all of them.
     """
 
     name: str
     layer: int
     kind: str
+    macs: int = 0
+    macs_per_position: int = 0
+    reach: int = 0
+    kernels: tuple[str, ...] = ()
+    repeats: int = 1
 
 
 class Memory(msgspec.Struct, frozen=True):

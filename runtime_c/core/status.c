@@ -4,11 +4,11 @@
 const char *colibri_status_text(colibri_status status)
 {
     switch (status) {
-#define X(name, value, text) \
-    case name:               \
+#define COLIBRI_X(name, value, text) \
+    case name:                       \
         return text;
-        COLIBRI_STATUS_LIST(X)
-#undef X
+        COLIBRI_STATUS_LIST(COLIBRI_X)
+#undef COLIBRI_X
     }
     return "unknown status";
 }

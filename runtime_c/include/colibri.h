@@ -20,24 +20,24 @@ extern "C" {
 #define COLIBRI_ALIGN 16
 
 /* Every status with its text: one list makes the enum and the strings. */
-#define COLIBRI_STATUS_LIST(X)                                                                      \
-    X(COLIBRI_OK, 0, "ok")                                                                          \
-    X(COLIBRI_BAD_ARGUMENT, -1, "a pointer is null, a count is zero, or the context was freed")     \
-    X(COLIBRI_BAD_ALIGNMENT, -2, "memory and model must start at a multiple of 16")                 \
-    X(COLIBRI_MEMORY_TOO_SMALL, -3, "the memory block is smaller than model.h says")                \
-    X(COLIBRI_MODEL_TOO_SHORT, -4, "the model is shorter than its header says")                     \
-    X(COLIBRI_MODEL_UNKNOWN, -5, "the model does not begin with COLIBRI, or its header is damaged") \
-    X(COLIBRI_MODEL_VERSION, -6, "the model has a format version that this code does not read")     \
-    X(COLIBRI_MODEL_MISMATCH, -7, "the model was generated for other shapes than this code")        \
-    X(COLIBRI_MODEL_DAMAGED, -8, "a checksum of the model is wrong")                                \
-    X(COLIBRI_BAD_TOKEN, -9, "a token is not in the vocabulary")                                    \
-    X(COLIBRI_CONTEXT_FULL, -10, "the context is full; reset to start again")                       \
-    X(COLIBRI_NOT_FINITE, -11, "an input is infinite or not a number")
+#define COLIBRI_STATUS_LIST(COLIBRI_X)                                                                      \
+    COLIBRI_X(COLIBRI_OK, 0, "ok")                                                                          \
+    COLIBRI_X(COLIBRI_BAD_ARGUMENT, -1, "a pointer is null, a count is zero, or the context was freed")     \
+    COLIBRI_X(COLIBRI_BAD_ALIGNMENT, -2, "memory and model must start at a multiple of 16")                 \
+    COLIBRI_X(COLIBRI_MEMORY_TOO_SMALL, -3, "the memory block is smaller than model.h says")                \
+    COLIBRI_X(COLIBRI_MODEL_TOO_SHORT, -4, "the model is shorter than its header says")                     \
+    COLIBRI_X(COLIBRI_MODEL_UNKNOWN, -5, "the model does not begin with COLIBRI, or its header is damaged") \
+    COLIBRI_X(COLIBRI_MODEL_VERSION, -6, "the model has a format version that this code does not read")     \
+    COLIBRI_X(COLIBRI_MODEL_MISMATCH, -7, "the model was generated for other shapes than this code")        \
+    COLIBRI_X(COLIBRI_MODEL_DAMAGED, -8, "a checksum of the model is wrong")                                \
+    COLIBRI_X(COLIBRI_BAD_TOKEN, -9, "a token is not in the vocabulary")                                    \
+    COLIBRI_X(COLIBRI_CONTEXT_FULL, -10, "the context is full; reset to start again")                       \
+    COLIBRI_X(COLIBRI_NOT_FINITE, -11, "an input is infinite or not a number")
 
 typedef enum colibri_status {
-#define X(name, value, text) name = value,
-    COLIBRI_STATUS_LIST(X)
-#undef X
+#define COLIBRI_X(name, value, text) name = value,
+    COLIBRI_STATUS_LIST(COLIBRI_X)
+#undef COLIBRI_X
 } colibri_status;
 
 /* A model as its generated code sees it: constant, one for each model in the program. */

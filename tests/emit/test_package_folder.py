@@ -67,10 +67,20 @@ def test_nothing_is_left_beside_the_package(tmp_path: Path) -> None:
 
 def test_an_older_package_is_replaced_as_a_whole(tmp_path: Path) -> None:
     make_package(MODEL, tmp_path / "out", batch=4)
-    (tmp_path / "out" / "stale.txt").write_text("from before")
+    (tmp_path / "out" / "src" / "stale.c").write_text("from before")
     make_package(MODEL, tmp_path / "out")
     make_package(MODEL, tmp_path / "fresh")
     assert tree(tmp_path / "out") == tree(tmp_path / "fresh")
+
+
+def test_somebody_elses_files_are_never_taken_along(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    make_package(MODEL, folder)
+    (folder / "mymain.c").write_text("int main(void) { return 0; }\n")
+    with pytest.raises(BadInput, match=r"holds 'mymain\.c', which Colibri did not write; move it out"):
+        make_package(MODEL, folder)
+    assert (folder / "mymain.c").is_file()
+    assert (folder / "model.h").is_file()
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:

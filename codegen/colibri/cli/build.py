@@ -12,8 +12,9 @@ from colibri.cli.options import default_output, generation_options, parse_option
 
 @click.command("build", short_help="Generate, compile, link, and print the footprint.")
 @generation_options
+@click.option("--fit-stack", is_flag=True, help="Reserve for the stack what its bound needs, not what the board says.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def command(checkpoint: Path, board: str, output: Path | None, as_json: bool, **options: Any) -> None:
+def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, as_json: bool, **options: Any) -> None:
     """Turn CHECKPOINT into firmware for a board.
 
     Example: colibri build shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
@@ -33,6 +34,11 @@ def command(checkpoint: Path, board: str, output: Path | None, as_json: bool, **
     folder = output or default_output(checkpoint, board)
     generate(checkpoint, profile, parse_options(**options), folder)
     build(folder, product_targets(profile))
+    if fit_stack:
+        from colibri import reserve
+
+        if reserve.fit_stack(folder) is not None:
+            build(folder, product_targets(profile))
     report = make_report(folder)
     if as_json:
         click.echo(report.to_json().decode(), nl=False)

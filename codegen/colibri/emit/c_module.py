@@ -66,10 +66,15 @@ class Block:
 
 @dataclass
 class BlockFunction:
-    """Declarations (sorted pointers to buffers) and statements; which of the context's parts they use."""
+    """Declarations (sorted pointers to buffers) and statements; which of the context's parts they use.
+
+    Attributes:
+        calls: for each op of the block, the kernels that it calls, in their order.
+    """
 
     declarations: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    calls: list[list[str]] = field(default_factory=list)
     uses_weights: bool = False
     uses_descriptor: bool = False
     uses_position: bool = False
@@ -162,6 +167,12 @@ class CScope:
         self._buffers = all_buffers(graph)
         self.op: Op = block.ops[0]
 
+    def emit(self, op: Op) -> None:
+        """Write the statements of the block's next op."""
+        self.op = op
+        self._function.calls.append([])
+        op.emit(self)
+
     # ---- text ----
 
     def line(self, text: str) -> None:
@@ -173,7 +184,8 @@ class CScope:
         self._instances.kernel(stem)
 
     def instance(self, name: str, doc: str, params: str, body: list[str]) -> str:
-        """Make a kernel with constant shapes and return its name."""
+        """Make a kernel with constant shapes and return its name. Ops ask in the order in which they call."""
+        self._function.calls[-1].append(name)
         return self._instances.add(Instance(name, doc, params, tuple(body)))
 
     @property

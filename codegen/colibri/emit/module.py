@@ -50,6 +50,14 @@ class Module:
     arena: list[ArenaEntry]
     row_counts: tuple[int, ...]
 
+    def calls(self) -> list[list[str]]:
+        """For each op of the graph, the kernels that it calls for one token or one call of forward."""
+        calls = []
+        for step in self.steps:
+            smallest = step.block.functions[min(step.block.functions)]
+            calls += smallest.calls * step.count
+        return calls
+
 
 def build_module(
     graph: Graph, layouts: Layouts, placement: Placement, kernels: KernelSet, model_bin: ModelBin, rows: int
@@ -63,8 +71,7 @@ def build_module(
             block.functions[count] = BlockFunction()
             scope = CScope(graph, layouts, placement, instances, block, count)
             for op in block.ops:
-                scope.op = op
-                op.emit(scope)
+                scope.emit(op)
     headers = [instances.headers[stem] for stem in sorted(instances.headers)]
     return Module(
         headers, list(instances.made.values()), blocks, steps, _arena(graph, layouts, placement, rows), row_counts

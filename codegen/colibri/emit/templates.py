@@ -8,12 +8,13 @@ from colibri.paths import data_folder
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """Render a file of `templates/`; an undefined name is an error, never an empty string."""
+    """Render a file of `templates/`; an undefined name is an error, never an empty string. HTML is escaped."""
     import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_folder("templates")),
         undefined=jinja2.StrictUndefined,
+        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -41,12 +41,13 @@ def write_package(folder: Path, contents: Contents) -> None:
     """Write the package beside ``folder``, then rename it there; an older package is replaced.
 
     Raises:
-        BadInput: ``folder`` exists and is not a package.
+        BadInput: ``folder`` exists and is not a package, or holds files of somebody else.
         UsageError: no folder can be made there.
     """
     folder = folder.resolve()
     if folder.exists() and not (folder.is_dir() and ((folder / FILE_NAME).is_file() or not any(folder.iterdir()))):
         raise BadInput("exists and is not a Colibri package", where=str(folder), hint="choose another with -o")
+    _refuse_foreign_files(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -63,6 +64,41 @@ def write_package(folder: Path, contents: Contents) -> None:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+_OURS = frozenset(
+    [
+        "README.md",
+        "package.json",
+        "recipe.json",
+        "model.h",
+        "model.bin",
+        "tokenizer.json",
+        "build.ninja",
+        "CMakeLists.txt",
+        "toolchain.cmake",
+        "src",
+        "runtime",
+        "port",
+        "app",
+        "test",
+        "build",
+        "report.html",
+        ".ninja_log",
+        ".ninja_deps",
+    ]
+)
+
+
+def _refuse_foreign_files(folder: Path) -> None:
+    """A package that is replaced takes along what stands in it: never somebody's own files."""
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OURS) if folder.is_dir() else []
+    if foreign:
+        raise BadInput(
+            f"holds {foreign[0]!r}, which Colibri did not write",
+            where=str(folder),
+            hint="move it out, or choose another folder with -o",
+        )
+
+
 def _fill(folder: Path, contents: Contents) -> None:
     package, board = contents.package, contents.package.board
     (folder / "model.bin").write_bytes(contents.model_bin.data)
@@ -71,6 +107,7 @@ def _fill(folder: Path, contents: Contents) -> None:
         (folder / "tokenizer.json").write_bytes(contents.tokenizer)
     (folder / "test").mkdir()
     (folder / "test" / "vectors.msgpack").write_bytes(contents.vectors)
+    _copy(data_folder("runtime_c") / "LICENSE", folder / "runtime" / "LICENSE")
     library = _copy_runtime(folder, contents.module)
     port = _copy_port(folder, board)
     values = _common_values(contents)
@@ -200,6 +237,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "scheme": package.scheme,
         "licence": comment_text(contents.licence or "", 200),
         "dropped": [comment_text(note, 200) for note in graph.dropped],
+        "fpu": package.board.cpu.fpu,
         "bare": package.board.kind is BoardKind.BARE,
         "emulators": [emulator.name for emulator in package.board.emulators],
     }

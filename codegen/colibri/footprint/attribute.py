@@ -49,7 +49,9 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class _Label:
+class Label:
+    """What the bytes from ``start`` up to ``end`` are: run addresses in one section."""
+
     start: int
     end: int
     group: GroupKind
@@ -70,9 +72,18 @@ def attribute(image: Image, layout: Layout, inputs: Iterable[Input], owners: Own
     for one in inputs:
         by_output.setdefault(one.output, []).append(one)
     labels = {
-        section: _paint(section, [*known.get(section.name, []), *_claims(section, known, by_output, image, owners)])
+        section: paint(section, [*known.get(section.name, []), *_claims(section, known, by_output, image, owners)])
         for section in image.sections
     }
+    return cut_up(layout, labels)
+
+
+def cut_up(layout: Layout, labels: dict[ElfSection, list[Label]]) -> list[Piece]:
+    """The regions as pieces.
+
+    Args:
+        labels: of each section, without gap or overlap.
+    """
     pieces: list[Piece] = []
     for index in range(len(layout.regions)):
         position = layout.origin(index)
@@ -84,7 +95,7 @@ def attribute(image: Image, layout: Layout, inputs: Iterable[Input], owners: Own
     return pieces
 
 
-def _fill(extent: Extent, labels: dict[ElfSection, list[_Label]]) -> Iterator[Piece]:
+def _fill(extent: Extent, labels: dict[ElfSection, list[Label]]) -> Iterator[Piece]:
     """The pieces of one extent; what no section covers is padding, but before the first one the ELF header."""
     position, end, first = extent.run, extent.run + extent.bytes, True
     for section in extent.sections:
@@ -109,33 +120,37 @@ def _fill(extent: Extent, labels: dict[ElfSection, list[_Label]]) -> Iterator[Pi
 
 def _claims(
     section: ElfSection,
-    known: dict[str, list[_Label]],
+    known: dict[str, list[Label]],
     by_output: dict[str, list[Input]],
     image: Image,
     owners: Owners,
-) -> Iterator[_Label]:
+) -> Iterator[Label]:
     """What the map says of a section; the last label covers all of it, for what the map does not say.
 
     What lies around a known symbol in its input section is padding.
     """
     anchors = [label.start for label in known.get(section.name, [])]
     if section.name == ".stack":
-        yield _Label(section.address, section.end, GroupKind.STACK, ("reserve",))
+        yield Label(section.address, section.end, GroupKind.STACK, ("reserve",))
     for one in by_output.get(section.name, []):
         end = one.address + one.bytes
         if one.fill:
-            yield _Label(one.address, end, GroupKind.PADDING, ("alignment",))
+            yield Label(one.address, end, GroupKind.PADDING, ("alignment",))
         elif any(one.address <= anchor < end for anchor in anchors):
-            yield _Label(one.address, end, GroupKind.PADDING, (f"around {section.name}",))
+            yield Label(one.address, end, GroupKind.PADDING, (f"around {section.name}",))
         else:
-            yield _Label(one.address, end, *_meaning(one, section, image, owners))
-    yield _Label(section.address, section.end, GroupKind.UNATTRIBUTED, (section.name,))
+            yield Label(one.address, end, *_meaning(one, section, image, owners))
+    yield Label(section.address, section.end, GroupKind.UNATTRIBUTED, (section.name,))
 
 
-def _paint(section: ElfSection, labels: list[_Label]) -> list[_Label]:
-    """Give each byte of a section to the first label that claims it."""
+def paint(section: ElfSection, labels: list[Label]) -> list[Label]:
+    """Give each byte of a section to the first label that claims it.
+
+    Args:
+        labels: fast when they follow each other without gaps, as what has not been claimed is searched for each.
+    """
     free = [(section.address, section.end)]
-    painted: list[_Label] = []
+    painted: list[Label] = []
     for label in labels:
         rest = []
         for low, high in free:
@@ -143,7 +158,7 @@ def _paint(section: ElfSection, labels: list[_Label]) -> list[_Label]:
             if left >= right:
                 rest.append((low, high))
                 continue
-            painted.append(_Label(left, right, label.group, label.path))
+            painted.append(Label(left, right, label.group, label.path))
             rest.extend(part for part in ((low, left), (right, high)) if part[0] < part[1])
         free = rest
     return painted
@@ -173,9 +188,9 @@ def _functions(one: Input, image: Image) -> str:
     return ", ".join(min(names, key=lambda name: (name.startswith("__aeabi"), name)) for names in aliases)
 
 
-def _known(image: Image, package: Package) -> dict[str, list[_Label]]:
+def _known(image: Image, package: Package) -> dict[str, list[Label]]:
     """Labels that package.json knows, by the output section that they are in."""
-    known: dict[str, list[_Label]] = {}
+    known: dict[str, list[Label]] = {}
     for symbol, length, labels in (
         (f"{package.prefix}_bin", package.model_bin_bytes, _weights),
         (f"{package.prefix}_memory", package.memory.total, _memory),
@@ -186,14 +201,14 @@ def _known(image: Image, package: Package) -> dict[str, list[_Label]]:
     return known
 
 
-def _weights(base: int, package: Package) -> list[_Label]:
+def _weights(base: int, package: Package) -> list[Label]:
     sections = sorted(package.sections, key=lambda section: section.offset)
     ends = [section.offset + section.bytes for section in sections]
     starts = [*(section.offset for section in sections[1:]), package.model_bin_bytes][: len(ends)]
     if any(end > start for end, start in zip(ends, starts, strict=True)):
         raise ColibriError("sections of model.bin overlap or pass its end", where="package.json")
     labels = [
-        _Label(
+        Label(
             base + section.offset,
             base + section.offset + section.bytes,
             GroupKind.WEIGHTS,
@@ -202,24 +217,24 @@ def _weights(base: int, package: Package) -> list[_Label]:
         for section in sections
         if section.bytes
     ]
-    return [*labels, _Label(base, base + package.model_bin_bytes, GroupKind.WEIGHTS, ("alignment",))]
+    return [*labels, Label(base, base + package.model_bin_bytes, GroupKind.WEIGHTS, ("alignment",))]
 
 
-def _memory(base: int, package: Package) -> list[_Label]:
+def _memory(base: int, package: Package) -> list[Label]:
     memory = package.memory
     states, arena = base + memory.context, base + memory.context + memory.states
     kinds = {"context": GroupKind.CONTEXT, "state": GroupKind.STATES}
     labels = [
-        _Label(base + span.offset, base + span.offset + span.bytes, kinds[span.kind], (span.name,))
+        Label(base + span.offset, base + span.offset + span.bytes, kinds[span.kind], (span.name,))
         for span in memory.spans
         if span.kind in kinds and span.bytes
     ]
     return [
         *labels,
-        _Label(base, states, GroupKind.CONTEXT, ("alignment",)),
-        _Label(states, arena, GroupKind.STATES, ("alignment",)),
-        _Label(arena, arena + memory.arena, GroupKind.ARENA, ("buffers",)),
-        _Label(arena + memory.arena, base + memory.total, GroupKind.PADDING, ("memory block",)),
+        Label(base, states, GroupKind.CONTEXT, ("alignment",)),
+        Label(states, arena, GroupKind.STATES, ("alignment",)),
+        Label(arena, arena + memory.arena, GroupKind.ARENA, ("buffers",)),
+        Label(arena + memory.arena, base + memory.total, GroupKind.PADDING, ("memory block",)),
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.errors import BadInput
+from colibri.footprint.symbols import Symbol, SymbolKind, read_symbols
 
 
 @dataclass(frozen=True)
@@ -73,19 +74,26 @@ class Image:
         sections: by address.
         symbols: name to place; of local symbols with one name, the first.
         functions: place (on Arm with the Thumb bit) to the names of the functions there, in file order.
+        table: the whole symbol table; empty in a stripped file.
+        thumb: whether bit 0 of a function's address only says that it is Thumb code (Arm).
     """
 
     segments: tuple[Segment, ...]
     sections: tuple[ElfSection, ...]
     symbols: dict[str, Place]
     functions: dict[Place, tuple[str, ...]]
+    table: tuple[Symbol, ...] = ()
+    thumb: bool = False
 
 
-def read_image(path: Path) -> Image:
+def read_image(path: Path, *, hint: str = "build the package again") -> Image:
     """Read an executable.
 
+    Args:
+        hint: what to try when it is none.
+
     Raises:
-        BadInput: not an ELF file, or one without program headers.
+        BadInput: not an ELF file, a damaged one, or one without program headers.
     """
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
@@ -95,12 +103,26 @@ def read_image(path: Path) -> Image:
             elf = ELFFile(stream)
             segments = tuple(_segments(elf))
             sections = tuple(sorted(_sections(elf), key=lambda section: section.address))
-            symbols, functions = _symbols(elf)
-    except (ELFError, OSError) as error:
-        raise BadInput(f"not a readable ELF file: {error}", where=path.name, hint="build the package again") from None
+            table = tuple(read_symbols(elf))
+            thumb = elf["e_machine"] == "EM_ARM"
+    except BadInput as error:
+        raise BadInput(error.what, where=path.name, hint=hint) from None
+    except (
+        ELFError,
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        AssertionError,
+    ) as error:
+        # All of these come out of pyelftools when a table of the file is damaged.
+        reason = str(error) or "its tables are damaged"
+        raise BadInput(f"not a readable ELF file: {reason}", where=path.name, hint=hint) from None
     if not segments:
-        raise BadInput("no program headers that load anything", where=path.name, hint="build the package again")
-    return Image(segments, sections, symbols, functions)
+        raise BadInput("no program headers that load anything", where=path.name, hint=hint)
+    return Image(segments, sections, *_places(table), table, thumb)
 
 
 def _segments(elf: object) -> list[Segment]:
@@ -143,17 +165,14 @@ def _sections(elf: object) -> list[ElfSection]:
     return found
 
 
-def _symbols(elf: object) -> tuple[dict[str, Place], dict[Place, tuple[str, ...]]]:
-    table = elf.get_section_by_name(".symtab")  # type: ignore[attr-defined]
-    names = [section.name for section in elf.iter_sections()]  # type: ignore[attr-defined]
+def _places(table: tuple[Symbol, ...]) -> tuple[dict[str, Place], dict[Place, tuple[str, ...]]]:
     symbols: dict[str, Place] = {}
     functions: dict[Place, tuple[str, ...]] = {}
-    for symbol in table.iter_symbols() if table else ():
-        # Special indices (undefined, absolute) are strings here.
-        if not symbol.name or isinstance(symbol["st_shndx"], str):
+    for symbol in table:
+        if not symbol.section:
             continue
-        place = Place(names[symbol["st_shndx"]], symbol["st_value"])
+        place = Place(symbol.section, symbol.value)
         symbols.setdefault(symbol.name, place)
-        if symbol["st_info"]["type"] == "STT_FUNC":
+        if symbol.kind is SymbolKind.FUNCTION:
             functions[place] = (*functions.get(place, ()), symbol.name)
     return symbols, functions

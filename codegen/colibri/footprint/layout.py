@@ -78,11 +78,10 @@ def lay_out(image: Image, board: Board, *, overflowed: bool = False) -> Layout:
     Raises:
         ColibriError: a segment begins outside every region of the board.
     """
-    members = _members(image)
     if board.kind is BoardKind.LINUX:
-        return _lay_out_linux(members, board)
+        return _lay_out_linux(members(image), board)
     extents: list[Extent] = []
-    for segment, sections in members:
+    for segment, sections in members(image):
         # With an origin inside a page, ld maps the file's own headers below it; nothing programs them into flash.
         headers = sections[0].address - segment.run if sections and segment.offset == 0 else 0
         run, move = segment.run + headers, segment.load - segment.run
@@ -92,7 +91,7 @@ def lay_out(image: Image, board: Board, *, overflowed: bool = False) -> Layout:
     return Layout(board.memory, _merge(extents), gaps=True)
 
 
-def _members(image: Image) -> list[tuple[Segment, list[ElfSection]]]:
+def members(image: Image) -> list[tuple[Segment, list[ElfSection]]]:
     """The sections of each segment, each section once."""
     members: dict[Segment, list[ElfSection]] = {segment: [] for segment in image.segments}
     for section in image.sections:
@@ -139,7 +138,7 @@ def _cut(board: Board, sections: list[ElfSection], run: int, end: int, move: int
         stop = cuts[index + 1][0] if index + 1 < len(cuts) else end
         mine = tuple(section for section in inside if start <= section.address < stop)
         # The hole before the next region's section is nobody's.
-        last = stop if stop == end else max(section.end for section in mine)
+        last = stop if stop == end else max((section.end for section in mine), default=start)
         extents.append(Extent(region, start + move, last - start, start, mine))
     return extents
 
@@ -160,7 +159,7 @@ def _region_at(board: Board, address: int, *, overflowed: bool = False) -> int:
     return max(below)[1]
 
 
-def _lay_out_linux(members: list[tuple[Segment, list[ElfSection]]], board: Board) -> Layout:
+def _lay_out_linux(segments: list[tuple[Segment, list[ElfSection]]], board: Board) -> Layout:
     named = {region.kind: region for region in reversed(board.memory)}
     regions = (
         named.get(MemoryKind.FLASH, Region("image", MemoryKind.FLASH, 0)),
@@ -168,6 +167,6 @@ def _lay_out_linux(members: list[tuple[Segment, list[ElfSection]]], board: Board
     )
     extents = [
         Extent(int(segment.writable), segment.run, segment.memory, segment.run, tuple(sections))
-        for segment, sections in members
+        for segment, sections in segments
     ]
     return Layout(regions, tuple(sorted(extents, key=lambda extent: extent.start)), gaps=False)

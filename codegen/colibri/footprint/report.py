@@ -14,6 +14,7 @@ from colibri.footprint.elf import read_image
 from colibri.footprint.layout import Layout, lay_out
 from colibri.footprint.linker import parse_map, parse_usage
 from colibri.footprint.owners import Owners
+from colibri.footprint.stack import Observed, StackUse, stack_use
 from colibri.package import Package, load_package
 
 SCHEMA = 1
@@ -39,12 +40,14 @@ class Group(msgspec.Struct, frozen=True):
         bytes: in the linked image.
         predicted: what the generator expected before the compiler ran; None when it expects nothing.
         parts: rows that sum to ``bytes``.
+        observed: what a run of the test program touched of it; None when no run was watched, or it is not to be seen.
     """
 
     kind: GroupKind
     bytes: int
     predicted: int | None
     parts: tuple[Part, ...]
+    observed: int | None = None
 
 
 class RegionUse(msgspec.Struct, frozen=True):
@@ -93,6 +96,8 @@ class Report(msgspec.Struct, frozen=True):
         image: the ELF file, relative to the package.
         linked: whether it is the product; False for one that was linked over the walls only to be measured.
         emulators: where `colibri test` runs the model.
+        stack: bound of the stack; None for a program without its package.
+        observed: runs of the test program that were watched.
     """
 
     schema: int
@@ -104,6 +109,13 @@ class Report(msgspec.Struct, frozen=True):
     linked: bool
     regions: tuple[RegionUse, ...]
     emulators: tuple[EmulatorNote, ...] = ()
+    stack: StackUse | None = None
+    observed: tuple[Observed, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is of a program without its package; then there is no board either."""
+        return not self.board
 
     def over(self) -> list[tuple[str, int]]:
         """Regions that hold more than they may, with the bytes above the limit."""
@@ -117,7 +129,7 @@ class Report(msgspec.Struct, frozen=True):
         """Do nothing when the image fits.
 
         Raises:
-            DoesNotFit: the bytes over, per region.
+            DoesNotFit: the bytes over, per region; or a stack reserve below the bound.
         """
         if over := self.over():
             regions = ", ".join(f"{name} by {excess:,} bytes" for name, excess in over)
@@ -125,6 +137,13 @@ class Report(msgspec.Struct, frozen=True):
                 f"the image is too large: {regions}",
                 where=self.board,
                 hint="fewer experts, a smaller scheme, a shorter context or a larger board",
+            )
+        if self.stack is not None and self.stack.overflows:
+            raise DoesNotFit(
+                f"the stack can take {self.stack.program.bytes} bytes and an exception {self.stack.exception}, "
+                f"reserved are {self.stack.reserve}",
+                where=self.board,
+                hint=f"stack = {self.stack.needed} in the board file, or `colibri build --fit-stack`",
             )
 
 
@@ -164,6 +183,7 @@ def make_report(folder: Path) -> Report:
         linked=linked,
         regions=tuple(_region(index, layout, pieces, printed, package) for index in range(len(layout.regions))),
         emulators=tuple(EmulatorNote(e.name, str(e.proves), e.note) for e in package.board.emulators),
+        stack=stack_use(folder, package, elf),
     )
 
 
@@ -190,7 +210,7 @@ def _match(usage: dict[str, int], layout: Layout) -> list[int]:
 
 def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] | None, package: Package) -> RegionUse:
     region, used = layout.regions[index], layout.used(index)
-    groups = _groups([piece for piece in pieces if piece.region == index], _predictions(index, layout, package))
+    groups = grouped([piece for piece in pieces if piece.region == index], _predictions(index, layout, package))
     total = sum(group.bytes for group in groups)
     if total != used:
         raise ColibriError(f"rows sum to {total} bytes, the program headers to {used}", where=region.name)
@@ -226,7 +246,8 @@ def _predictions(index: int, layout: Layout, package: Package) -> dict[GroupKind
     return {kind: size for kind, what, size in expected if size and layout.home(what) == index}
 
 
-def _groups(pieces: list[Piece], predicted: dict[GroupKind, int]) -> tuple[Group, ...]:
+def grouped(pieces: list[Piece], predicted: dict[GroupKind, int]) -> tuple[Group, ...]:
+    """Rows of the pieces of one region."""
     groups = []
     for kind in GroupKind:
         mine = [(piece.path, piece.bytes) for piece in pieces if piece.group is kind]

@@ -12,10 +12,11 @@ from rich.text import Text
 
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import Group, Part, RegionUse, Report
+from colibri.footprint.stack_table import print_observed, print_stack
 
 _BAR = 28
 _INDENT = "  "
-_TITLES = {GroupKind.DATA: ".data and .bss", GroupKind.STACK: "stack reserve"}
+TITLES = {GroupKind.DATA: ".data and .bss", GroupKind.STACK: "stack reserve"}
 _COLOURS = {
     GroupKind.CODE: "cyan",
     GroupKind.WEIGHTS: "magenta",
@@ -46,8 +47,13 @@ def print_report(report: Report, console: Console, *, full: bool = False) -> Non
         if region.groups:
             console.print()
             console.print(_headline(region, _name_width(report)), soft_wrap=True)
-            console.print(_rows(region, full))
+            console.print(_rows(region, full, observed=bool(report.observed)))
     console.print()
+    if report.observed:
+        print_observed(report.observed, console)
+        console.print()
+    if report.stack is not None:
+        print_stack(report.stack, console, full=full)
     if unused := [f"{region.name} {region.limit:,}" for region in report.regions if not region.groups and region.limit]:
         console.print(f"unused: {', '.join(unused)} bytes")
     _print_verdict(report, console)
@@ -100,25 +106,26 @@ def _append_bar(line: Text, region: RegionUse) -> None:
         drawn = end
 
 
-def _rows(region: RegionUse, full: bool) -> Table:
+def _rows(region: RegionUse, full: bool, *, observed: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
     table.add_column("", min_width=36, overflow="fold")
-    for title in ("linked", "predicted", "share"):
+    for title in ("linked", "predicted", *(["observed"] if observed else []), "share"):
         table.add_column(title, justify="right", no_wrap=True, min_width=9)
     for group in region.groups:
         exact = group.predicted in (None, group.bytes)
         table.add_row(
-            Text(_INDENT + _TITLES.get(group.kind, group.kind.value), f"bold {_COLOURS[group.kind]}"),
+            Text(_INDENT + TITLES.get(group.kind, group.kind.value), f"bold {_COLOURS[group.kind]}"),
             Text(f"{group.bytes:,}", "bold"),
             Text("–" if group.predicted is None else f"{group.predicted:,}", "" if exact else "yellow"),
+            *(["–" if group.observed is None else f"{group.observed:,}"] if observed else []),
             f"{100 * group.bytes / region.used:.1f} %" if region.used else "–",
         )
-        for depth, name, size in _below(group, full):
-            table.add_row(Text(_INDENT * (depth + 2) + name), f"{size:,}", "", "")
+        for depth, name, size in below(group, full):
+            table.add_row(Text(_INDENT * (depth + 2) + name), f"{size:,}")
     return table
 
 
-def _below(group: Group, full: bool) -> Iterator[tuple[int, str, int]]:
+def below(group: Group, full: bool) -> Iterator[tuple[int, str, int]]:
     """Depth, name and bytes of the rows under a group."""
     if full:
         yield from _all(group.parts, 0, terse=group.kind in _TERSE)
@@ -126,7 +133,7 @@ def _below(group: Group, full: bool) -> Iterator[tuple[int, str, int]]:
         for part in group.parts:
             yield 0, part.name, part.bytes
             # Matrices are for the full form; what consists of them (router, experts) is not.
-            if any(inner.parts for inner in part.parts):
+            if any(inner.parts or _NUMBERED.match(inner.name) for inner in part.parts):
                 yield from ((1, name, size) for name, size in _compact(part.parts))
     elif group.kind in _OPENED:
         yield from ((0, part.name, part.bytes) for part in group.parts)

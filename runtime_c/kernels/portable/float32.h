@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+#ifdef __FAST_MATH__
+#error "the bits of every float are part of the model: compile without -ffast-math"
+#endif
+
 /* Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits: valid for |x| < 2^22. */
 #define COLIBRI_ROUND 12582912.0f
 #define COLIBRI_ROUND_BITS 0x4B400000

@@ -1,0 +1,177 @@
+"""What the emulator sees of stack and working memory: how deep each public function went, how much was touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from colibri.boards.profile import BoardKind, Emulator, EmulatorKind
+from colibri.emulate.plugin import AddressRange, MemoryUse, memory_check
+from colibri.emulate.protocol import encode_requests
+from colibri.emulate.runner import run
+from colibri.emulate.symbols import Symbols
+from colibri.errors import DoesNotFit, EmulatorFailed
+from colibri.footprint.call_tree import CallTree
+from colibri.footprint.stack import Bounds, Observed, ObservedEntry, open_tree
+from colibri.package import Package, load_package
+from colibri.testing import chosen_emulators, read_cases
+from colibri.toolchain.build import build
+from colibri.toolchain.buildfiles import image_name
+from colibri.vectors import Case
+
+
+def observable(package: Package, emulator: Emulator) -> bool:
+    """Whether the plugin runs there and the image says where its stack is: on bare metal."""
+    return package.board.kind is BoardKind.BARE and emulator.kind is not EmulatorKind.NATIVE
+
+
+def observe(
+    folder: Path,
+    *,
+    emulators: tuple[str, ...] = (),
+    timeout: float = 120.0,
+    entries: bool = True,
+    on_result: Callable[[Observed], None] = lambda _: None,
+) -> list[Observed]:
+    """Run the test program of a package with every store watched.
+
+    Args:
+        emulators: names; none means all. Those where nothing can be observed are left out.
+        entries: watch each public function too, one more run for each.
+
+    Raises:
+        BadInput: not a package, or an image that cannot be read.
+        BuildFailed: the images do not build; `DoesNotFit` when the test program does not fit beside the model.
+        EmulatorFailed: a hang, a fault, or an exit code that is not 0.
+        ToolMissing: no emulator, no disassembler, or no C compiler for the plugin.
+    """
+    package = load_package(folder)
+    cases = read_cases(folder)
+    chosen = [one for one in chosen_emulators(package, emulators) if observable(package, one)]
+    if chosen and not build(folder, sorted({image_name(package.board, emulator, "test") for emulator in chosen})):
+        raise DoesNotFit("the test image does not fit", where=package.board.id, hint="see `colibri report`")
+    results = []
+    for emulator in chosen:
+        result = _Observer(folder, package, emulator, timeout).all(cases, entries=entries)
+        on_result(result)
+        results.append(result)
+    return results
+
+
+class _Observer:
+    """One test image in one emulator."""
+
+    def __init__(self, folder: Path, package: Package, emulator: Emulator, timeout: float) -> None:
+        self._package = package
+        self._emulator = emulator
+        self._timeout = timeout
+        self._image = folder / image_name(package.board, emulator, "test")
+        self._tree = open_tree(folder, package, self._image)
+        self._bounds = Bounds(self._tree)
+        self._symbols = Symbols.of(self._image)
+
+    def all(self, cases: Sequence[Case], *, entries: bool) -> Observed:
+        use = self._run(cases, ())
+        program = ObservedEntry("port_start", self._bounds.of("port_start").bytes, self._depth(use, 0))
+        found = tuple(self._entry(chain, cases, ops) for chain, ops in self._chains()) if entries else ()
+        return Observed(self._emulator.name, program, found, self._high_water(use))
+
+    def _chains(self) -> list[tuple[tuple[str, ...], str]]:
+        """How the test program reaches each public function, and the requests that make it do so."""
+        p = self._package.prefix
+        chains = [
+            (("colibri_verify",), "V"),
+            ((f"{p}_init",), "I"),
+            ((f"{p}_init", "colibri_check"), "I"),
+            ((f"{p}_used_bytes",), "I"),
+        ]
+        if self._package.model.kind == "tokens":
+            chains += [
+                ((f"{p}_prefill",), "IPR"),
+                ((f"{p}_step",), "ISR"),
+                ((f"{p}_reset",), "IPR"),
+                ((f"{p}_position",), "IPR"),
+            ]
+        else:
+            chains.append(((f"{p}_forward",), "IF"))
+        return [chain for chain in chains if all(self._tree.address(name) is not None for name in chain[0])]
+
+    def _entry(self, chain: tuple[str, ...], cases: Sequence[Case], ops: str) -> ObservedEntry:
+        name = chain[-1]
+        bound = self._bounds.of(name).bytes
+        above = depth_of(self._tree, chain)
+        if above is None:
+            return ObservedEntry(name, bound, None)
+        use = self._run([case for case in cases if case.op in ops], self._extents(name))
+        return ObservedEntry(name, bound, self._depth(use, above))
+
+    def _extents(self, name: str) -> tuple[AddressRange, ...]:
+        """The code of a function and of all that it calls."""
+        pending, seen = [self._tree.address(name)], set[int]()
+        while pending:
+            address = pending.pop()
+            if address is not None and address not in seen:
+                seen.add(address)
+                pending += [call.target for call in self._tree.function(address).calls]
+        return tuple(AddressRange(*extent) for address in sorted(seen) for extent in self._tree.extents(address))
+
+    def _run(self, cases: Sequence[Case], within: tuple[AddressRange, ...]) -> MemoryUse:
+        plugin = memory_check(self._image)
+        outcome = run(
+            self._image,
+            self._package.board,
+            self._emulator,
+            request=encode_requests([case.request for case in cases]),
+            timeout=self._timeout,
+            plugin=replace(plugin, within=within) if within else plugin,
+        )
+        if outcome.exit_code != 0 or outcome.observation is None or outcome.observation.memory is None:
+            where = f"{self._package.board.id} on {self._emulator.name}"
+            raise EmulatorFailed(f"the test program ended with code {outcome.exit_code}", where=where)
+        return outcome.observation.memory
+
+    def _depth(self, use: MemoryUse, above: int) -> int:
+        """Bytes down to the lowest store from a stack pointer that is ``above`` bytes under the top."""
+        if use.lowest_stack_store is None:
+            return 0
+        return max(0, self._symbols.values["port_stack_top"] - above - use.lowest_stack_store)
+
+    def _high_water(self, use: MemoryUse) -> int | None:
+        start = self._symbols.values.get(f"{self._package.prefix}_memory")
+        return use.arena[1] - start if use.arena is not None and start is not None else None
+
+
+def depth_of(tree: CallTree, chain: tuple[str, ...]) -> int | None:
+    """Bytes of stack in use when the last function of a chain begins.
+
+    Args:
+        chain: functions that call each other; ``main`` calls the first.
+
+    Returns:
+        None when a function of the chain is called with different depths, or not at all.
+    """
+    depth = _start_depth(tree)
+    caller = tree.address("main")
+    for name in chain:
+        target = tree.address(name)
+        if depth is None or caller is None or target is None:
+            return None
+        depths = {call.depth for call in tree.function(caller).calls if call.target == target}
+        if len(depths) != 1:
+            return None
+        depth, caller = depth + depths.pop(), target
+    return depth
+
+
+def _start_depth(tree: CallTree) -> int | None:
+    """Stack in use when ``main`` begins: of the start-up code, which calls it directly or through one function."""
+    start, main = tree.address("port_start"), tree.address("main")
+    depths: set[int] = set()
+    for first in tree.function(start).calls if start is not None else ():
+        if first.target == main:
+            depths.add(first.depth)
+        else:
+            calls = tree.function(first.target).calls
+            depths |= {first.depth + second.depth for second in calls if second.target == main}
+    return depths.pop() if len(depths) == 1 else None

@@ -1,0 +1,53 @@
+"""Give the stack what its bound says, in place of the number in the board file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from colibri.boards.profile import BoardKind
+from colibri.emit.linker import linker_script
+from colibri.errors import BadInput
+from colibri.footprint.stack import StackUse, stack_use
+from colibri.package import load_package
+from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, script_name
+
+
+def fit_stack(folder: Path) -> StackUse | None:
+    """Write the reserve that a built product needs into the package's linker scripts and `package.json`.
+
+    The images are linked anew by the next build. The same package gives the same number, so equal builds stay equal.
+
+    Returns:
+        the bound and what it consists of; None under Linux, where there is no reserve.
+
+    Raises:
+        BadInput: not built yet, or the stack has no bound; the message says why.
+    """
+    package = load_package(folder)
+    if package.board.kind is not BoardKind.BARE:
+        return None
+    image = next((folder / name for name in (PRODUCT, OVERSIZE) if (folder / name).is_file()), None)
+    if image is None:
+        raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
+    use = stack_use(folder, package, image)
+    if use.needed is None:
+        raise BadInput(
+            f"the stack has no bound: {use.program.unknown}", where=str(folder), hint="build without --fit-stack"
+        )
+    if use.needed != package.board.stack:
+        package = msgspec.structs.replace(package, board=msgspec.structs.replace(package.board, stack=use.needed))
+        for emulator in (None, *package.board.emulators):
+            script = folder / script_name(package.board, emulator)
+            _replace(script, linker_script(package.board, emulator, package.prefix).encode())
+        package.save(folder)
+    return use
+
+
+def _replace(path: Path, raw: bytes) -> None:
+    """Beside and renamed; untouched when it is the same, so that nothing is linked in vain."""
+    if path.read_bytes() != raw:
+        beside = path.with_suffix(".new")
+        beside.write_bytes(raw)
+        beside.replace(path)

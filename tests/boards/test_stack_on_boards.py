@@ -1,0 +1,145 @@
+"""The stack on every bare-metal board: the bound holds, is not far above what runs show, and is what is reserved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from board_packages import EXAMPLES, PRUNED, Make
+
+from colibri.boards.load import board_names, load_board
+from colibri.boards.profile import BoardKind
+from colibri.errors import DoesNotFit
+from colibri.footprint.observed import with_observed
+from colibri.footprint.report import make_report
+from colibri.footprint.stack import Observed, ObservedEntry, open_tree, stack_use
+from colibri.generate import Options
+from colibri.graph.graph import StateType
+from colibri.observe import observe
+from colibri.package import Package, load_package
+from colibri.passes.quantise import Scheme
+from colibri.reserve import fit_stack
+from colibri.testing import check_package
+from colibri.toolchain.build import build
+
+BARE = [name for name in board_names() if load_board(name).kind is BoardKind.BARE]
+MODELS = {
+    "sensor": ("load-moe/top1-e4", Options()),
+    "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
+}
+CALLED = {
+    "sensor": ["colibri_verify", "P_init", "colibri_check", "P_used_bytes", "P_forward"],
+    "language": [
+        "colibri_verify", "P_init", "colibri_check", "P_used_bytes", "P_prefill", "P_step", "P_reset", "P_position",
+    ],
+}  # fmt: skip
+
+
+def made(model: str, board: str, make: Make) -> tuple[Path, Package]:
+    checkpoint, options = MODELS[model]
+    return make(EXAMPLES / checkpoint, board, options)
+
+
+def require(board: str, entry: ObservedEntry) -> None:
+    print(f"{board:<44} {entry.name:<28} {entry.bound:>6} {entry.observed:>6}")
+    assert entry.bound is not None
+    assert entry.observed is not None
+    assert entry.bound >= entry.observed >= 0.7 * entry.bound
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("board", BARE)
+def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> None:
+    folder, package = made(model, board, make)
+    runs = observe(folder)
+    assert [run.emulator for run in runs] == [emulator.name for emulator in package.board.emulators]
+    for run in runs:
+        assert [entry.name.replace(package.prefix, "P") for entry in run.entries] == CALLED[model]
+        for entry in (run.program, *run.entries):
+            require(f"{board} on {run.emulator}", entry)
+        # The last bytes of the block may be alignment that nobody writes.
+        assert run.arena is not None
+        assert package.memory.total - 16 < run.arena <= package.memory.total
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("board", BARE)
+def test_the_machine_code_has_the_frames_that_the_compiler_says(board: str, model: str, make: Make) -> None:
+    folder, package = made(model, board, make)
+    build(folder)
+    tree = open_tree(folder, package, folder / "build/test.elf")
+    pending, seen = [tree.address("port_start")], set[int]()
+    compared = 0
+    while pending:
+        address = pending.pop()
+        if address is None or address in seen:
+            continue
+        seen.add(address)
+        function = tree.function(address)
+        pending += [call.target for call in function.calls]
+        if function.compiler is not None:
+            compared += 1
+            assert (function.name, function.machine.depth) == (function.name, function.compiler.bytes)
+    assert compared > 25
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("board", ["raspberry-pi-5", "x86-64-v3", "aarch64-sve2"])
+def test_the_model_is_bounded_under_linux(board: str, model: str, make: Make) -> None:
+    folder, package = made(model, board, make)
+    build(folder)
+    use = stack_use(folder, package, folder / "build/test.elf")
+    assert {entry.name.replace(package.prefix, "P") for entry in use.entries} >= set(CALLED[model])
+    assert [(entry.name, entry.unknown) for entry in use.entries if entry.bytes is None] == []
+    assert use.program.bytes is None
+    assert (use.reserve, use.needed, use.short) == (0, None, 0)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("board", BARE)
+def test_the_fitted_reserve_is_what_the_bound_needs(board: str, model: str, make: Make) -> None:
+    folder, _ = made(model, board, make)
+    build(folder)
+    use = fit_stack(folder)
+    build(folder)
+    report = make_report(folder)
+    assert use is not None
+    assert report.stack is not None
+    assert report.stack.reserve == use.needed == load_package(folder).board.stack
+    assert (report.stack.short, report.stack.overflows, use.reserve > report.stack.reserve) == (0, False, True)
+    test = stack_use(folder, load_package(folder), folder / "build/test.elf")
+    assert test.program.bytes is not None
+    assert test.program.bytes + test.exception <= report.stack.reserve
+    assert all(result.passed for result in check_package(folder, check_memory=True))
+    before = (folder / "build/product.elf").read_bytes()
+    fit_stack(folder)
+    build(folder)
+    assert (folder / "build/product.elf").read_bytes() == before
+
+
+def test_a_reserve_below_the_bound_does_not_pass(make: Make) -> None:
+    folder, _ = made("sensor", "stm32f405", make)
+    script = folder / "port/board.ld"
+    text = script.read_text()
+    assert text.count(". += 4096;") == 1
+    script.write_text(text.replace(". += 4096;", ". += 192;"))
+    build(folder)
+    report = make_report(folder)
+    assert report.stack is not None
+    assert (report.stack.reserve, report.stack.overflows) == (192, True)
+    with pytest.raises(DoesNotFit, match="the stack can take"):
+        report.require_fit()
+
+
+def test_observed_figures_stand_in_their_rows(make: Make) -> None:
+    folder, package = made("sensor", "nucleo-h743zi", make)
+    build(folder, ["build/product.elf"])
+    runs = [
+        Observed("one", ObservedEntry("port_start", 240, 200), (), 300),
+        Observed("two", ObservedEntry("port_start", 240, 236), (), 280),
+    ]
+    report = with_observed(make_report(folder), runs, package)
+    figures = {group.kind.value: group.observed for region in report.regions for group in region.groups}
+    assert (figures["stack"], figures["context"], figures["arena"], figures["code"]) == (236, 64, 236, None)

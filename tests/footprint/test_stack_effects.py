@@ -1,0 +1,128 @@
+"""What single instructions do with the stack, as objdump writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from colibri.footprint.stack_effects import READERS, Effect, Flow, parse_disassembly
+
+
+def effect(arch: str, text: str) -> Effect:
+    decode, comment, _ = READERS[arch]
+    (one,) = parse_disassembly(f"   10:\t{text}\n", comment)
+    return decode(one)
+
+
+@pytest.mark.parametrize(
+    ("arch", "text", "change"),
+    [
+        ("arm", "push\t{r4, r5, lr}", 12),
+        ("arm", "stmdb\tsp!, {r4, r5, r6, r7, r8, r9, sl, fp, lr}", 36),
+        ("arm", "vpush\t{d8-d10}", 24),
+        ("arm", "vpush\t{s16}", 4),
+        ("arm", "sub\tsp, #36\t@ 0x24", 36),
+        ("arm", "sub.w\tsp, sp, #1024\t@ 0x400", 1024),
+        ("arm", "subw\tsp, sp, #1020\t@ 0x3fc", 1020),
+        ("arm", "str.w\tlr, [sp, #-4]!", 4),
+        ("arm", "strd\tr4, r5, [sp, #-16]!", 16),
+        ("arm", "add\tsp, #8", -8),
+        ("arm", "pop\t{r4, r5}", -8),
+        ("arm", "ldr.w\tr4, [sp], #4", -4),
+        ("arm", "str\tr2, [sp, #8]", 0),
+        ("arm", "add\tr0, sp, #16", 0),
+        ("arm", "popne\t{r4, r5}", 0),
+        ("arm", "addne\tsp, #8", 0),
+        ("arm", "pushne\t{r4, r5}", 8),
+        ("riscv32", "add\tsp,sp,-16", 16),
+        ("riscv32", "addi\tsp,sp,-2032", 2032),
+        ("riscv32", "add\tsp,sp,16", -16),
+        ("riscv32", "add\ta0,sp,8", 0),
+        ("riscv32", "sw\tra,12(sp)", 0),
+        ("aarch64", "stp\tx29, x30, [sp, #-96]!", 96),
+        ("aarch64", "str\td8, [sp, #-16]!", 16),
+        ("aarch64", "sub\tsp, sp, #0x3f0", 1008),
+        ("aarch64", "sub\tsp, sp, #0x1, lsl #12", 4096),
+        ("aarch64", "ldp\tx29, x30, [sp], #96", -96),
+        ("aarch64", "stp\tx19, x20, [sp, #16]", 0),
+        ("x86_64", "push   %rbx", 8),
+        ("x86_64", "sub    $0x28,%rsp", 40),
+        ("x86_64", "add    $0xffffffffffffff80,%rsp", 128),
+        ("x86_64", "and    $0xffffffffffffffe0,%rsp", 24),
+        ("x86_64", "lea    -0x10(%rsp),%rsp", 16),
+        ("x86_64", "add    $0x28,%rsp", -40),
+        ("x86_64", "pop    %rbx", -8),
+        ("x86_64", "mov    %rsp,%rdi", 0),
+    ],
+)
+def test_how_far_the_stack_moves(arch: str, text: str, change: int) -> None:
+    found = effect(arch, text)
+    assert (found.change, found.unsteady) == (change, False)
+
+
+@pytest.mark.parametrize(
+    ("arch", "text"),
+    [
+        ("arm", "sub.w\tsp, sp, r3"),
+        ("arm", "mov\tsp, r4"),
+        ("riscv32", "add\tsp,sp,t0"),
+        ("riscv32", "mv\tsp,a0"),
+        ("aarch64", "sub\tsp, sp, x1"),
+        ("aarch64", "addvl\tsp, sp, #-2"),
+        ("x86_64", "sub    %rax,%rsp"),
+        ("x86_64", "mov    %rdi,%rsp"),
+    ],
+)
+def test_what_only_the_run_knows(arch: str, text: str) -> None:
+    assert effect(arch, text).unsteady
+
+
+@pytest.mark.parametrize(
+    ("arch", "text", "flow", "target"),
+    [
+        ("arm", "bl\t8000424 <main>", Flow.CALL, 0x8000424),
+        ("arm", "blx\tr3", Flow.CALL, None),
+        ("arm", "b.n\t80000aa <port_start+0x1e>", Flow.JUMP, 0x80000AA),
+        ("arm", "bne.n\t80000aa <port_start+0x1e>", Flow.BRANCH, 0x80000AA),
+        ("arm", "cbz\tr3, 80000aa <port_start+0x1e>", Flow.BRANCH, 0x80000AA),
+        ("arm", "bx\tlr", Flow.STOP, None),
+        ("arm", "bxne\tlr", Flow.NEXT, None),
+        ("arm", "bx\tr3", Flow.JUMP, None),
+        ("arm", "pop\t{r4, pc}", Flow.STOP, None),
+        ("arm", "popne\t{r4, pc}", Flow.NEXT, None),
+        ("arm", "ldr.w\tpc, [sp], #4", Flow.STOP, None),
+        ("arm", "tbb\t[pc, r0]", Flow.JUMP, None),
+        ("riscv32", "jal\t80002014 <__clzsi2>", Flow.CALL, 0x80002014),
+        ("riscv32", "jal\tra,80002014 <__clzsi2>", Flow.CALL, 0x80002014),
+        ("riscv32", "jalr\t-16(ra) # 80002014 <__clzsi2>", Flow.CALL, 0x80002014),
+        ("riscv32", "jalr\ta5", Flow.CALL, None),
+        ("riscv32", "j\t80002014 <__clzsi2>", Flow.JUMP, 0x80002014),
+        ("riscv32", "jr\ta5", Flow.JUMP, None),
+        ("riscv32", "beqz\ta0,80002014 <__clzsi2+0x8>", Flow.BRANCH, 0x80002014),
+        ("riscv32", "ret", Flow.STOP, None),
+        ("aarch64", "bl\t400a54 <main>", Flow.CALL, 0x400A54),
+        ("aarch64", "blr\tx3", Flow.CALL, None),
+        ("aarch64", "b.ne\t400a54 <main+0x8>  // b.any", Flow.BRANCH, 0x400A54),
+        ("aarch64", "tbnz\tw0, #3, 400a54 <main+0x8>", Flow.BRANCH, 0x400A54),
+        ("aarch64", "br\tx16", Flow.JUMP, None),
+        ("aarch64", "ret", Flow.STOP, None),
+        ("x86_64", "call   401010 <main>", Flow.CALL, 0x401010),
+        ("x86_64", "call   *%rax", Flow.CALL, None),
+        ("x86_64", "jmp    401010 <main>", Flow.JUMP, 0x401010),
+        ("x86_64", "notrack jmp *%rax", Flow.JUMP, None),
+        ("x86_64", "jne    401010 <main+0x4>", Flow.BRANCH, 0x401010),
+        ("x86_64", "ret", Flow.STOP, None),
+    ],
+)
+def test_where_it_goes_on(arch: str, text: str, flow: Flow, target: int | None) -> None:
+    found = effect(arch, text)
+    assert (found.flow, found.target) == (flow, target)
+
+
+def test_code_below_the_stack_pointer_counts() -> None:
+    assert effect("x86_64", "vmovaps %ymm0,-0x40(%rsp)").reach == 0x40
+
+
+def test_an_address_for_the_stack_pointer_is_a_new_stack() -> None:
+    assert effect("arm", "ldr.w\tsp, [pc, #12]\t@ 8000424").switches
+    assert effect("riscv32", "auipc\tsp,0x402").switches
+    assert effect("riscv32", "add\tsp,sp,-8 # 80402000 <port_stack_top>").switches
