@@ -89,7 +89,7 @@
       }
       frame.replaceChildren(...tiles);
       frame.setAttribute("aria-label", `Map of ${root.n}: area is bytes`);
-      const chosen = tiles.find((tile) => tile.tabIndex === -1 && tile.steps.at(-1) === focusOn) || first(tiles);
+      const chosen = tiles.find((tile) => tile.hasAttribute("tabindex") && tile.steps.at(-1) === focusOn) || first(tiles);
       if (chosen) chosen.tabIndex = 0;
       drawCrumbs();
       frame.classList.remove("zooming");
@@ -100,7 +100,7 @@
       }
       return chosen;
     }
-    const first = (tiles) => tiles.filter((tile) => tile.tabIndex === -1 && tile.steps.length === path.length + 1)
+    const first = (tiles) => tiles.filter((tile) => tile.hasAttribute("tabindex"))
       .sort((a, b) => a.offsetLeft + a.offsetTop - b.offsetLeft - b.offsetTop)[0];
     const stops = () => [...frame.children].filter((tile) => tile.hasAttribute("tabindex"));
 

@@ -66,8 +66,12 @@ class FirstView:
     """A tile of the first view, as the page shows it before its script runs."""
 
     placed: Placed
-    path: str
     about: str
+
+    @property
+    def legible(self) -> bool:
+        """Whether a name has room in it."""
+        return self.placed.box.width > 26 and self.placed.box.height > 12
 
 
 def render_html(folder: Path, *, report: Report | None = None, instructions: Mapping[str, int] | None = None) -> str:
@@ -192,7 +196,7 @@ def _first_view(tiles: list[Tile]) -> list[FirstView]:
         name = _trail(root, placed.path)
         share = 100 * placed.tile.bytes / max(root.bytes, 1)
         about = f"{name}: {placed.tile.bytes:,} bytes, {share:.1f} % of {root.name}"
-        views.append(FirstView(placed, ".".join(map(str, placed.path)), about))
+        views.append(FirstView(placed, about))
     return views
 
 
@@ -250,7 +254,7 @@ def _cards(report: Report, tiles: list[Tile], picture: Lifetimes | None) -> list
         share = 100 * sum(tile.bytes for tile in experts) / max(weights, 1)
         cards.append(Card("One expert", figure, "bytes", f"× {len(experts)}: {share:.1f} % of weights"))
     if picture:
-        note = "at its lower bound" if not picture.gap else f"{picture.gap:,} above its lower bound"
+        note = "at its lower bound" if not picture.gap else f"lower bound + {picture.gap:,}"
         cards.append(Card("Working memory", f"{picture.arena:,}", "bytes", note))
     stack = report.stack
     if stack is not None and stack.program.bytes is not None:
@@ -275,7 +279,7 @@ def _facts(report: Report, package: Package | None, image: Path | None) -> list[
         model = package.model
         facts += [
             Fact("core", package.board.cpu.core),
-            Fact("model", f"{model.family}, {model.parameters:,} parameters"),
+            Fact("model", f"{model.family}, {model.parameters:,} weights"),
             Fact("experts", _expert_counts(package)),
         ]
         if package.context:

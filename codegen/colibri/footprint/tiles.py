@@ -11,7 +11,7 @@ from enum import StrEnum
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import Group, Part, RegionUse
 
-MOST_ROWS = 1200  # a page with all of them stays below 400 KB
+MOST_ROWS = 800  # a page with all of them stays below 400 KB
 
 
 class Role(StrEnum):
