@@ -12,6 +12,8 @@ from colibri import __version__
 from colibri.boards.profile import Board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.checkpoint.layout import stays_inside
+from colibri.checkpoint.untrusted import read_bounded
 from colibri.emit.literals import checked_prefix, identifier
 from colibri.emit.model_bin import build_model_bin
 from colibri.emit.module import Module, build_module
@@ -27,6 +29,8 @@ from colibri.passes.place import place
 from colibri.passes.prune import drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
 from colibri.vectors import make_vectors, save_vectors
+
+_TOKENIZER_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         UsageError: options that cannot be meant.
     """
     checkpoint = Checkpoint.open(path)
+    if checkpoint.path.resolve().is_relative_to(out.resolve()):
+        raise UsageError("the checkpoint lies in it", where=str(out), hint="choose another folder with -o")
     name = checkpoint.path.resolve().name
     prefix = identifier(name) if options.prefix is None else checked_prefix(options.prefix)
     graph = build_graph(checkpoint, options)
@@ -150,7 +156,7 @@ def _refuse_beyond_32_bits(size: int, what: str, hint: str) -> None:
 def _tokenizer(folder: Path) -> bytes | None:
     """The checkpoint's tokenizer.json, for `colibri run`; it does not go into the firmware."""
     path = folder / "tokenizer.json"
-    return path.read_bytes() if path.is_file() else None
+    return read_bounded(stays_inside(folder, path.name), _TOKENIZER_BYTES) if path.is_file() else None
 
 
 def kept_experts(graph: Graph) -> list[list[int]]:

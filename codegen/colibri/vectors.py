@@ -50,9 +50,12 @@ def load_vectors(raw: bytes, where: str) -> list[Case]:
         BadInput: it is damaged.
     """
     try:
-        return msgspec.msgpack.decode(raw, type=list[Case])
+        cases = msgspec.msgpack.decode(raw, type=list[Case])
     except msgspec.DecodeError as error:
         raise BadInput(f"test vectors are damaged: {error}", where=where, hint="generate the package again") from None
+    if not any(case.answers for case in cases):
+        raise BadInput("there is nothing to compare", where=where, hint="generate the package again")
+    return cases
 
 
 @dataclass

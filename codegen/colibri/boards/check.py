@@ -16,6 +16,20 @@ ARCHITECTURES = ("aarch64", "arm", "riscv32", "x86_64")
 
 _READ_ONLY = frozenset({Holds.CODE, Holds.WEIGHTS})
 _ADDRESSES = 1 << 32
+_OTHER_BITS = frozenset(
+    [
+        "-ffast-math",
+        "-Ofast",
+        "-funsafe-math-optimizations",
+        "-fassociative-math",
+        "-freciprocal-math",
+        "-ffinite-math-only",
+        "-ffp-contract=fast",
+        "-ffp-contract=on",
+        "-mrecip",
+        "-mdaz-ftz",
+    ]
+)
 
 # Arm M profile, system address map: this range is for SRAM on every chip.
 _ARM_SRAM = range(0x2000_0000, 0x4000_0000)
@@ -31,6 +45,7 @@ def check_board(board: Board, where: str) -> None:
         BadInput: see the message.
     """
     _check_processor(board, where)
+    _check_toolchain(board, where)
     _check_regions(board, where)
     _check_emulators(board, where)
 
@@ -56,6 +71,22 @@ def _check_processor(board: Board, where: str) -> None:
         raise BadInput(f"{board.stack} bytes", where=f"{where}: stack")
     if board.reserve < 0:
         raise BadInput(f"{board.reserve} bytes", where=f"{where}: reserve")
+
+
+def _check_toolchain(board: Board, where: str) -> None:
+    """These go into build files, and from there to a shell."""
+    tools = board.toolchain
+    if not re.fullmatch(r"[A-Za-z0-9_.+/-]*", tools.prefix):
+        raise BadInput(f"{tools.prefix!r} is no prefix of programs", where=f"{where}: toolchain.prefix")
+    for flag in tools.flags:
+        if not re.fullmatch(r"-[A-Za-z0-9_.,:=+/-]+", flag):
+            hint = "one option each, of letters, digits and .,:=+/_-"
+            raise BadInput(f"{flag!r} is no compiler option", where=f"{where}: toolchain.flags", hint=hint)
+        if flag in _OTHER_BITS:
+            hint = "the bits of every float are part of the model"
+            raise BadInput(f"{flag} changes results", where=f"{where}: toolchain.flags", hint=hint)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", board.id):
+        raise BadInput("the file's name is the board's", where=where, hint="use letters, digits and ._-")
 
 
 def _check_regions(board: Board, where: str) -> None:

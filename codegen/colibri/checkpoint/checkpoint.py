@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colibri.checkpoint.config import FILE_NAME, Config
 from colibri.checkpoint.header import format_shape
-from colibri.checkpoint.layout import find_weights
+from colibri.checkpoint.layout import find_weights, stays_inside
 from colibri.checkpoint.licence import find_licence
 from colibri.checkpoint.tensors import Tensors
 from colibri.checkpoint.untrusted import is_regular_file, shown
@@ -72,7 +72,7 @@ class Checkpoint:
                 where=shown(str(weights.folder)),
                 hint="params.json is the vendor's own form: give the folder in Hugging Face form" if native else "",
             )
-        config = Config.read(config_file)
+        config = Config.read(stays_inside(config_file.parent, config_file.name))
         _refuse_quantised(config)
         set_aside = [Dropped(name, reason) for name, reason in weights.ignored.items()]
         return cls(weights.folder, config, Tensors(weights), set_aside)

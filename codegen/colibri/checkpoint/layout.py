@@ -53,7 +53,7 @@ def find_weights(path: Path) -> WeightFiles:
     stored = sorted(name for name in present if name.endswith(_SUFFIX))
     if INDEX in present:
         weight_map = _read_index(folder / INDEX)
-        files = {name: _shard(folder, name) for name in sorted(set(weight_map.values()))}
+        files = {name: stays_inside(folder, name) for name in sorted(set(weight_map.values()))}
         missing = [name for name, file in files.items() if not is_regular_file(file)]
         if missing:
             raise BadInput(
@@ -65,7 +65,7 @@ def find_weights(path: Path) -> WeightFiles:
     if not stored:
         raise _no_weights(folder, present)
     name = SINGLE if SINGLE in stored else _only(folder, stored)
-    return WeightFiles(folder, {name: _shard(folder, name)}, None, _set_aside(folder, stored, {name}, name))
+    return WeightFiles(folder, {name: stays_inside(folder, name)}, None, _set_aside(folder, stored, {name}, name))
 
 
 def _folder(path: Path) -> Path:
@@ -117,8 +117,12 @@ def _stays_inside(name: str) -> bool:
     return not (path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name)
 
 
-def _shard(folder: Path, name: str) -> Path:
-    """Return the path of a weight file, once its links are known to stay in the folder."""
+def stays_inside(folder: Path, name: str) -> Path:
+    """Return the path of a file of the checkpoint, once its links are known to stay in the folder.
+
+    Raises:
+        BadInput: it is a link to somewhere else (the Hugging Face cache's own layout excepted).
+    """
     file = folder / name
     try:
         real, home = file.resolve(), folder.resolve()

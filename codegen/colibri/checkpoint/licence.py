@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from colibri.checkpoint.config import Config
+from colibri.checkpoint.layout import stays_inside
 from colibri.checkpoint.untrusted import is_regular_file, read_bounded, shown
 from colibri.errors import BadInput
 
@@ -48,6 +49,7 @@ def _text(file: Path) -> str:
     if not is_regular_file(file):
         return ""
     try:
+        stays_inside(file.parent, file.name)
         return read_bounded(file, _MAX_BYTES).decode("utf-8", errors="replace")
     except BadInput:
         return ""

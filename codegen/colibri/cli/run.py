@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from colibri.errors import printable
+
 if TYPE_CHECKING:
     from colibri.boards.profile import Emulator
     from colibri.package import Package
@@ -60,7 +62,8 @@ def command(
             click.echo(json.dumps([[float(value) for value in row] for row in predictions]))
             return
         if labels := facts.model.labels.get("outputs"):
-            click.echo(",".join(f'"{label}"' if "," in label else label for label in labels))
+            quoted = [printable(label).replace('"', '""') for label in labels]
+            click.echo(",".join(f'"{label}"' if set(label) & set(',"') else label for label in quoted))
         for row in predictions:
             click.echo(",".join(repr(float(str(value))) for value in row))
         return
@@ -105,11 +108,16 @@ def _generate(
             click.echo(prompt, nl=False)
         made.append(token)
         if not as_json:
-            click.echo(stream.push(token) if stream is not None else f"{token} ", nl=False)
+            click.echo(_visible(stream.push(token)) if stream is not None else f"{token} ", nl=False)
 
     run_tokens(package, facts, chosen, ids, count, timeout, show)
     if as_json:
         text = words.decode(made) if words is not None else None
         click.echo(json.dumps({"prompt": ids, "tokens": made, "text": text}))
     else:
-        click.echo(stream.finish() if stream is not None else "")
+        click.echo(_visible(stream.finish()) if stream is not None else "")
+
+
+def _visible(text: str) -> str:
+    """A tokenizer's words, lines and tabs kept; what a terminal would obey is written as an escape."""
+    return "".join(c if c in "\n\t" else printable(c) for c in text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.emit.literals import comment_text
 from colibri.emit.templates import render
 from colibri.errors import BadInput
 from colibri.paths import data_folder
@@ -78,7 +79,7 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str) -> str:
     riscv = board.cpu.arch.startswith("riscv")
     segments = _segments(board, user_mode)
     values: dict[str, object] = {
-        "title": board.title,
+        "title": comment_text(board.title),
         "emulator": emulator.name if emulator else "",
         "prefix": prefix,
         "regions": [_region_row(region, emulator) for region in board.memory],

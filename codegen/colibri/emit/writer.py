@@ -18,7 +18,7 @@ from colibri.emit.module import Module
 from colibri.emit.templates import render
 from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
-from colibri.package import FILE_NAME, Package
+from colibri.package import FILE_NAME, Package, load_package
 from colibri.paths import data_folder
 from colibri.toolchain.buildfiles import Sources, script_name, write_build_files
 
@@ -45,9 +45,7 @@ def write_package(folder: Path, contents: Contents) -> None:
         UsageError: no folder can be made there.
     """
     folder = folder.resolve()
-    if folder.exists() and not (folder.is_dir() and ((folder / FILE_NAME).is_file() or not any(folder.iterdir()))):
-        raise BadInput("exists and is not a Colibri package", where=str(folder), hint="choose another with -o")
-    _refuse_foreign_files(folder)
+    _refuse_what_is_not_ours(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -57,9 +55,10 @@ def write_package(folder: Path, contents: Contents) -> None:
     try:
         beside.chmod(0o755)
         _fill(beside, contents)
-        if folder.exists():
-            shutil.rmtree(folder)
-        beside.rename(folder)
+        _swap(beside, folder)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}"
+        raise UsageError(what, where=str(folder), hint="make room, or choose another folder with -o") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -88,15 +87,35 @@ _OURS = frozenset(
 )
 
 
-def _refuse_foreign_files(folder: Path) -> None:
-    """A package that is replaced takes along what stands in it: never somebody's own files."""
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OURS) if folder.is_dir() else []
-    if foreign:
-        raise BadInput(
-            f"holds {foreign[0]!r}, which Colibri did not write",
-            where=str(folder),
-            hint="move it out, or choose another folder with -o",
-        )
+def _refuse_what_is_not_ours(folder: Path) -> None:
+    """What is replaced is gone: so only an empty folder, or a package in which nothing of somebody else stands."""
+    if not folder.exists():
+        return
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
+    if not names:
+        return
+    hint = "choose another with -o"
+    if not folder.is_dir() or FILE_NAME not in names:
+        raise BadInput("exists and is not a Colibri package", where=str(folder), hint=hint)
+    load_package(folder)
+    if foreign := [name for name in names if name not in _OURS]:
+        what = f"holds {foreign[0]!r}, which Colibri did not write"
+        raise BadInput(what, where=str(folder), hint=f"move it out, or {hint}")
+
+
+def _swap(beside: Path, folder: Path) -> None:
+    """Put the new package in the old one's place; the old one is deleted last, so a failure loses nothing."""
+    if not folder.exists():
+        beside.rename(folder)
+        return
+    old = beside.with_name(f"{beside.name}.old")
+    folder.rename(old)
+    try:
+        beside.rename(folder)
+    except OSError:
+        old.rename(folder)
+        raise
+    shutil.rmtree(old)
 
 
 def _fill(folder: Path, contents: Contents) -> None:
@@ -245,7 +264,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
 
 def board_line(board: Board) -> str:
     """The board in a few words."""
-    return f"{board.id} ({board.cpu.core})"
+    return comment_text(f"{board.id} ({board.cpu.core})")
 
 
 def summary_line(package: Package) -> str:

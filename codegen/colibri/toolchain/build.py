@@ -88,7 +88,7 @@ def _run(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[
 def _failures(output: str) -> dict[str, str]:
     """What failed, and what was printed about it up to the next failure."""
     found = list(_FAILED.finditer(output))
-    ends = [match.start() for match in found[1:]] + [len(output)]
+    ends = [*(match.start() for match in found[1:]), len(output)][: len(found)]
     return {match[1]: output[match.end() : end] for match, end in zip(found, ends, strict=True)}
 
 

@@ -62,15 +62,15 @@ def _read_shape(checkpoint: Checkpoint, options: ImportOptions) -> _Shape:
         raise config.error("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
     if head_dim % 2:
         raise config.error("head_dim", f"{head_dim} is odd; rotary embedding needs pairs")
-    experts = config.integer("num_local_experts|num_experts", minimum=1, default=8)
+    experts = config.integer("num_local_experts|num_experts", minimum=1, maximum=4096, default=8)
     top_k = config.integer("num_experts_per_tok", minimum=1, default=2)
     if top_k > experts:
         raise config.error("num_experts_per_tok", f"is {top_k}, but there are {experts} experts")
     rope = read_rope(config, default_theta=1e6)
+    if rope.theta < 1.0:
+        raise config.error("rope_theta", f"is {rope.theta}; frequencies need a base of at least 1")
     if rope.kind != "default":
         raise config.error("rope_scaling", f"asks for {rope.kind!r} rope; only the default is supported for mixtral")
-    if rope.theta <= 0.0:
-        raise config.error("rope_theta", f"is {rope.theta}, expected more than 0")
     longest = config.integer("max_position_embeddings", minimum=1)
     context = options.context or longest
     if context > longest:

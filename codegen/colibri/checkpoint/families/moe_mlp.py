@@ -29,7 +29,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     inputs = config.integer("input_dim", minimum=1)
     width = config.integer("model_dim", minimum=1)
     hidden = config.integer("expert_hidden", minimum=1)
-    experts = config.integer("num_experts", minimum=1)
+    experts = config.integer("num_experts", minimum=1, maximum=4096)
     top_k = config.integer("top_k", minimum=1)
     outputs = config.integer("output_dim", minimum=1)
     renormalise = config.boolean("norm_topk_prob", default=False)
