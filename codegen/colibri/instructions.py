@@ -1,4 +1,4 @@
-"""Instructions per token or per inference, counted by QEMU's plugin in the functions of the model alone."""
+"""Instructions per token or per inference, counted by QEMU's plugin from the model's entry to its return."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from colibri.boards.profile import Emulator, EmulatorKind
-from colibri.emulate.plugin import Plugin
-from colibri.emulate.protocol import Request, encode_requests
-from colibri.emulate.runner import run
+from colibri.emulate.protocol import Request
 from colibri.emulate.symbols import Symbols
 from colibri.package import Package
+from colibri.profile.measure import measure
+from colibri.profile.watch import make_watch
 from colibri.toolchain.buildfiles import image_name
 
 CALLS = 16
-_ONCE = frozenset({"colibri_check", "colibri_verify", "crc32", "equal", "read_u32", "read_u64"})
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,8 @@ class InstructionCount:
     """An exact count; it says nothing about time.
 
     Attributes:
-        per_call: instructions of one token (mean over positions 0 to 15) or of one call of forward.
+        per_call: instructions of one token (mean over positions 0 to 15) or of one call of forward, those of the
+            compiler's helpers included.
         unit: ``token`` or ``call of N samples``.
         by_function: instructions per call, the most expensive first.
     """
@@ -55,17 +55,19 @@ def count_instructions(
     else:
         shape = (package.batch, package.model.inputs)
         requests += [Request("F", random.standard_normal(shape).astype("<f4").tobytes()) for _ in range(calls)]
-    outcome = run(image, package.board, emulator, request=encode_requests(requests), timeout=timeout, plugin=Plugin())
-    assert outcome.observation is not None
-    wanted = model_functions(folder, image) - _ONCE
-    counts = {
-        name: count for name, count in outcome.observation.instructions_by_function(image).items() if name in wanted
-    }
+    watch = make_watch(folder, package, image, memory=False)
+    measured = measure(image, package, emulator, watch, requests, timeout)
+    totals: dict[str, int] = {}
+    for address, count in zip(measured.addresses.tolist(), measured.executions.sum(axis=0).tolist(), strict=True):
+        name = watch.symbols.function_at(address) or "?"
+        totals[name] = totals.get(name, 0) + count
     plural = "s" if package.batch > 1 else ""
     return InstructionCount(
-        per_call=round(sum(counts.values()) / calls),
+        per_call=round(sum(one.instructions for one in measured.inferences) / calls),
         unit="token" if tokens else f"call of {package.batch} sample{plural}",
-        by_function={name: round(count / calls) for name, count in counts.items()},
+        by_function={
+            name: round(count / calls) for name, count in sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+        },
     )
 
 

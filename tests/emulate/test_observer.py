@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from colibri.emulate.plugin import AddressRange, MemoryUse, Observation, Plugin,
 from colibri.emulate.protocol import Request, encode_requests
 from colibri.emulate.runner import run
 from colibri.emulate.symbols import Symbols
-from colibri.errors import BadInput, UsageError
+from colibri.errors import BadInput, EmulatorFailed, UsageError
 
 DeviceBuilder = Callable[[Board, Emulator], Path]
 
@@ -127,3 +128,58 @@ def test_native_run_takes_no_plugin(board: Board, emulator: Emulator, device_ima
 def test_check_of_an_unknown_function(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
     with pytest.raises(BadInput, match="nobody"):
         memory_check(device_image(board, emulator), ["nobody"])
+
+
+@targets(is_qemu)
+def test_snapshots_hold_the_counts_of_their_moment(
+    board: Board, emulator: Emulator, device_image: DeviceBuilder
+) -> None:
+    image = device_image(board, emulator)
+    symbols = Symbols.of(image)
+    low, high = symbols.range_of("counted_loop")
+    marker = symbols.range_of("marker")[0]
+    plugin = Plugin(snapshots=(marker,), marks=(marker,), within=(AddressRange(low, high),))
+    seen = observe(image, board, emulator, plugin, count(1000), count(1500))
+    assert [snapshot.instructions for snapshot in seen.snapshots] == [mark.instructions for mark in seen.marks]
+
+    def executions(taken: int) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for block, times in zip(seen.blocks, seen.snapshots[taken].executions, strict=False):
+            for address in block if times else ():
+                counts[address] = counts.get(address, 0) + times
+        return counts
+
+    before, after, again, last = (executions(taken) for taken in range(4))
+    assert marker not in before  # it is just being entered
+    assert [counts[marker] for counts in (after, again, last)] == [1, 2, 3]
+    loop = [after[address] - before.get(address, 0) for address in after if low <= address < high]
+    assert max(loop) == 1000
+    assert sum(loop) == seen.snapshots[1].instructions
+    assert {address: again[address] for address in after if low <= address < high} == {
+        address: after[address] for address in after if low <= address < high
+    }
+    assert max(last[address] - again[address] for address in last if low <= address < high) == 1500
+
+
+@targets(is_bare)
+def test_ranges_have_counters_of_their_own(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    values = Symbols.of(image).values
+    arena = AddressRange(values["arena"], values["arena"] + 4 * 256)
+    stack = AddressRange(values["port_stack_limit"], values["port_stack_top"])
+    plugin = replace(memory_check(image), counted=tuple(sorted((arena, stack))), snapshots=(values["frame_end"] & ~1,))
+    seen = observe(image, board, emulator, plugin, Request("V"))
+    last = dict(zip(plugin.counted, seen.snapshots[-1].ranges, strict=True))
+    assert (last[arena].loads, last[arena].load_bytes) == (1, 4)
+    assert (last[arena].stores, last[arena].store_bytes) == (1, 4)
+    assert last[stack].stores > 0
+    assert seen.memory is not None
+    assert last[stack].load_bytes < seen.memory.load_bytes
+
+
+@targets(is_bare)
+def test_ranges_must_not_overlap(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    plugin = Plugin(check=True, counted=(AddressRange(16, 32), AddressRange(24, 40)))
+    with pytest.raises(EmulatorFailed, match="not ascending: 18-28"):
+        observe(image, board, emulator, plugin, Request("V"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -11,7 +13,7 @@ import click
 from colibri import __version__
 from colibri.errors import ColibriError
 
-COMMANDS = ("boards", "build", "doctor", "generate", "inspect", "report", "run", "test")
+COMMANDS = ("boards", "build", "doctor", "generate", "inspect", "profile", "report", "run", "test")
 
 
 class _Lazy(click.Group):
@@ -40,6 +42,9 @@ def group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C: emulators stop, unfinished files go
+        with contextlib.suppress(ValueError):  # not the main thread: somebody else's program, and signals
+            signal.signal(number, _interrupt)
     try:
         code = group.main(arguments, prog_name="colibri", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -55,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("colibri: interrupted", err=True)
         return 130
+    except SystemExit:  # click's answer to a reader of a pipe that left early
+        return 0
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe left early, as `head` does
         return 0
@@ -65,6 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = f" at {trace.tb_frame.f_code.co_name}:{trace.tb_lineno}" if trace is not None else ""
         click.echo(f"colibri: internal error{place}: {type(error).__name__}: {error}", err=True)
         return 70
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def run_and_exit() -> None:

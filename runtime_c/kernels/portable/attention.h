@@ -39,7 +39,7 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
                 lane[d & 7] += query[d] * key[d];
             }
             scores[i] = colibri_lane_tree(lane) * scale;
-            top = scores[i] > top ? scores[i] : top;
+            top = colibri_choose(scores[i] > top, scores[i], top);
             at = at + 1 < capacity ? at + 1 : 0;
         }
 
@@ -91,7 +91,7 @@ static inline void colibri_attention_f16(float *restrict out, const float *restr
                 lane[d & 7] += query[d] * colibri_from_f16(key[d]);
             }
             scores[i] = colibri_lane_tree(lane) * scale;
-            top = scores[i] > top ? scores[i] : top;
+            top = colibri_choose(scores[i] > top, scores[i], top);
             at = at + 1 < capacity ? at + 1 : 0;
         }
 

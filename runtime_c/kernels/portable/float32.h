@@ -6,6 +6,7 @@
 #ifndef COLIBRI_FLOAT32_H
 #define COLIBRI_FLOAT32_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __FAST_MATH__
@@ -45,6 +46,13 @@ static inline float colibri_abs(float x)
     return colibri_from_bits(colibri_bits(x) & 0x7FFFFFFF);
 }
 
+/* a where the condition holds, else b. By masks: a branch would make the time depend on the data. */
+static inline float colibri_choose(bool condition, float a, float b)
+{
+    const int32_t mask = -(int32_t)condition;
+    return colibri_from_bits((colibri_bits(a) & mask) | (colibri_bits(b) & ~mask));
+}
+
 /* Outputs carry one NaN, since its sign and payload differ between processors. */
 static inline float colibri_canonical(float x)
 {
@@ -80,10 +88,9 @@ static inline float colibri_sqrt(float x)
         rest = (rest << 2) | (i < 13 ? (mantissa >> (24 - 2 * i)) & 3 : 0);
         uint32_t trial = (root << 2) | 1;
         root <<= 1;
-        if (rest >= trial) {
-            rest -= trial;
-            root |= 1;
-        }
+        const uint32_t fits = rest >= trial;
+        rest -= trial & -fits;
+        root |= fits;
     }
     /* A root never lies half way between two floats, so the last bit alone decides. */
     root = (root + 1) >> 1;
@@ -94,12 +101,9 @@ static inline float colibri_sqrt(float x)
 /* e^x; 0 for x <= -87 and for NaN; x above 88 counts as 88. */
 static inline float colibri_exp(float x)
 {
-    if (!(x > -87.0f)) {
-        return 0.0f;
-    }
-    if (x > 88.0f) {
-        x = 88.0f;
-    }
+    const int32_t live = -(int32_t)(x > -87.0f);
+    x = colibri_from_bits(colibri_bits(x) & live);
+    x = colibri_choose(x > 88.0f, 88.0f, x);
     float t = x * 0x1.715476p+0f + COLIBRI_ROUND;
     int32_t power = colibri_bits(t) - COLIBRI_ROUND_BITS;
     float whole = t - COLIBRI_ROUND;
@@ -112,7 +116,8 @@ static inline float colibri_exp(float x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    return p * colibri_from_bits((power + 127) * 0x800000);
+    p = p * colibri_from_bits((power + 127) * 0x800000);
+    return colibri_from_bits(colibri_bits(p) & live);
 }
 
 static inline float colibri_identity(float x)
@@ -122,7 +127,7 @@ static inline float colibri_identity(float x)
 
 static inline float colibri_relu(float x)
 {
-    return x > 0.0f ? x : 0.0f;
+    return colibri_choose(x > 0.0f, x, 0.0f);
 }
 
 static inline float colibri_sigmoid(float x)

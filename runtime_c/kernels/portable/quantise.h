@@ -12,21 +12,29 @@
 
 #define COLIBRI_QUIET 0x1p-100f
 
+/* The largest magnitude; NaN counts as 0. Magnitudes are ordered like their bits, which need no branch to compare. */
+static inline float colibri_largest(const float *x, int k)
+{
+    int32_t top = 0;
+    for (int i = 0; i < k; i++) {
+        int32_t bits = colibri_bits(x[i]) & 0x7FFFFFFF;
+        bits &= -(int32_t)(bits <= 0x7F800000);
+        top ^= (top ^ bits) & -(int32_t)(bits > top);
+    }
+    return colibri_from_bits(top);
+}
+
 static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, const float *restrict x, int k,
                                      int stride, float qmax)
 {
-    float top = 0.0f;
-    for (int i = 0; i < k; i++) {
-        float magnitude = colibri_abs(x[i]);
-        top = magnitude > top ? magnitude : top;
-    }
+    const float top = colibri_largest(x, k);
     const bool live = top >= COLIBRI_QUIET;
-    const float inverse = live ? qmax / top : 0.0f;
-    *scale = live ? top / qmax : 0.0f;
+    const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
+    *scale = colibri_choose(live, top / qmax, 0.0f);
     for (int i = 0; i < k; i++) {
         float value = x[i] * inverse;
-        value = value > -qmax ? value : -qmax;
-        value = value < qmax ? value : qmax;
+        value = colibri_choose(value > -qmax, value, -qmax);
+        value = colibri_choose(value < qmax, value, qmax);
         y[i] = (int8_t)colibri_nearest(value);
     }
     for (int i = k; i < stride; i++) {
@@ -37,18 +45,14 @@ static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, 
 static inline void colibri_quantise16(int16_t *restrict y, float *restrict scale, const float *restrict x, int k,
                                       int stride, float qmax)
 {
-    float top = 0.0f;
-    for (int i = 0; i < k; i++) {
-        float magnitude = colibri_abs(x[i]);
-        top = magnitude > top ? magnitude : top;
-    }
+    const float top = colibri_largest(x, k);
     const bool live = top >= COLIBRI_QUIET;
-    const float inverse = live ? qmax / top : 0.0f;
-    *scale = live ? top / qmax : 0.0f;
+    const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
+    *scale = colibri_choose(live, top / qmax, 0.0f);
     for (int i = 0; i < k; i++) {
         float value = x[i] * inverse;
-        value = value > -qmax ? value : -qmax;
-        value = value < qmax ? value : qmax;
+        value = colibri_choose(value > -qmax, value, -qmax);
+        value = colibri_choose(value < qmax, value, qmax);
         y[i] = (int16_t)colibri_nearest(value);
     }
     for (int i = k; i < stride; i++) {

@@ -1,7 +1,8 @@
 /* router.h: choose the k largest of n scores; ties go to the lower index, NaN counts as the smallest.
  *
  * index: ascending. weight: softmax probability over all n (e^(s - max) times the reciprocal of the 8-lane sum);
- * with renormalise, divided by the sum of the chosen, added in ascending index. scores is overwritten.
+ * with renormalise, divided by the sum of the chosen, added in ascending index. scores is overwritten. No branch
+ * depends on a score, so the choice takes always the same time.
  */
 #ifndef COLIBRI_ROUTER_H
 #define COLIBRI_ROUTER_H
@@ -20,25 +21,25 @@ static inline void colibri_router(uint32_t *restrict index, float *restrict weig
         uint32_t best = n;
         float best_score = lowest;
         for (uint32_t i = 0; i < n; i++) {
-            const float score = scores[i] == scores[i] ? scores[i] : lowest;
-            const bool open = score < last || (score == last && i >= from);
-            if (open && (best == n || score > best_score)) {
-                best = i;
-                best_score = score;
-            }
+            const float score = colibri_choose(scores[i] == scores[i], scores[i], lowest);
+            const bool open = (score < last) | ((score == last) & (i >= from));
+            const bool better = open & ((best == n) | (score > best_score));
+            best ^= (best ^ i) & -(uint32_t)better;
+            best_score = colibri_choose(better, score, best_score);
         }
         last = best_score;
         from = best + 1;
-        uint32_t slot = chosen;
-        for (; slot > 0 && index[slot - 1] > best; slot--) {
-            index[slot] = index[slot - 1];
+        index[chosen] = best;
+        for (uint32_t slot = chosen; slot > 0; slot--) { /* the new one moves down to its place */
+            const uint32_t swap = (index[slot - 1] ^ index[slot]) & -(uint32_t)(index[slot - 1] > index[slot]);
+            index[slot - 1] ^= swap;
+            index[slot] ^= swap;
         }
-        index[slot] = best;
     }
 
     float top = lowest;
     for (uint32_t i = 0; i < n; i++) {
-        top = scores[i] > top ? scores[i] : top;
+        top = colibri_choose(scores[i] > top, scores[i], top);
     }
     float lane[8] = {0.0f};
     for (uint32_t i = 0; i < n; i++) {

@@ -2,7 +2,7 @@
 
 from colibri.emulate.plugin.build import build_plugin
 from colibri.emulate.plugin.request import AddressRange, Plugin, memory_check
-from colibri.emulate.plugin.results import Finding, Mark, MemoryUse, Observation, read_observation
+from colibri.emulate.plugin.results import Finding, Mark, MemoryUse, Observation, Snapshot, Traffic, read_observation
 
 __all__ = [
     "AddressRange",
@@ -11,6 +11,8 @@ __all__ = [
     "MemoryUse",
     "Observation",
     "Plugin",
+    "Snapshot",
+    "Traffic",
     "build_plugin",
     "memory_check",
     "read_observation",

@@ -4,12 +4,14 @@
  *     out=FILE            where the results go (required)
  *     within=LOW-HIGH   * instructions that marks count and that the check looks at; default all
  *     mark=ADDRESS      * note the running count each time this instruction is reached
+ *     snap=ADDRESS      * the same, and a copy of all counters; the start of a function
  *     check=1             look at every load and store
  *     align=BYTES         alignment that a wider access must have (default 4)
  *     ro=LOW-HIGH       * memory that may be read
  *     rw=LOW-HIGH       * memory that may be read and written
  *     stack=LOW-HIGH      the lowest address written in here is noted
  *     arena=LOW-HIGH      the lowest and highest addresses touched in here are noted
+ *     count=LOW-HIGH    * loads and stores in here have counters of their own; ascending, not overlapping
  *
  * The results are a mapped file: QEMU's inline counters lie in it. So they are complete whenever one looks and
  * however QEMU ends. results.py reads them; both sides know the same `struct header` and records. One guest
@@ -27,7 +29,7 @@
 QEMU_EXPORT int qemu_plugin_version = QEMU_API_VERSION;
 
 #define FORMAT_MAGIC   0x52455652455342ull /* "BSERVER", little-endian */
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 #define CAPACITY       ((uint64_t)1 << 28) /* of the file, which is sparse */
 
 /* One access that should not have been: the first, and how many. */
@@ -35,12 +37,17 @@ struct finding {
     uint64_t count, pc, address, size, is_store;
 };
 
+/* Accesses and their bytes. */
+struct traffic {
+    uint64_t loads, load_bytes, stores, store_bytes;
+};
+
 struct header {
     uint64_t       magic, version;
     uint64_t       used;    /* bytes of the file that hold records, header included */
     uint64_t       dropped; /* records that did not fit */
-    uint64_t       counted; /* instructions executed in the `within` ranges; only with marks */
-    uint64_t       loads, load_bytes, stores, store_bytes;
+    uint64_t       counted; /* instructions executed in the `within` ranges; only with marks or snapshots */
+    struct traffic traffic;
     struct finding unaligned, outside;
     uint64_t       lowest_stack_store; /* UINT64_MAX: none */
     uint64_t       arena_low, arena_high; /* half open; low > high: not touched */
@@ -48,8 +55,10 @@ struct header {
 
 /* A record is its kind, a number of words, and the words. */
 enum record_kind {
-    RECORD_BLOCK = 1, /* executions, then the address of each instruction */
-    RECORD_MARK  = 2, /* address, instructions counted before it */
+    RECORD_BLOCK    = 1, /* executions, then the address of each instruction */
+    RECORD_MARK     = 2, /* address, instructions counted before it */
+    RECORD_RANGE    = 3, /* low, high, `struct traffic`; one for each `count`, before all others */
+    RECORD_SNAPSHOT = 4, /* like a mark, then all counters so far: see take_snapshot() */
 };
 
 struct record {
@@ -67,9 +76,23 @@ struct ranges {
     struct range *items;
 };
 
+/* Records of one kind, in their order. */
+struct records {
+    size_t          n, room;
+    struct record **items;
+};
+
+/* A marked instruction of a translated block. */
+struct site {
+    uint64_t       pc;
+    uint64_t       ahead; /* counted when the block began, but not executed yet: from this instruction on */
+    struct record *block;
+};
+
 static struct header *header;
-static struct ranges  within, marks, memory;
+static struct ranges  within, marks, snaps, memory, counted_ranges;
 static struct range   stack, arena;
+static struct records blocks, range_records;
 static bool           check;
 static uint64_t       alignment = 4;
 
@@ -90,6 +113,22 @@ static struct record *new_record(enum record_kind kind, size_t n_words)
     record->kind    = kind;
     header->used += bytes;
     return record;
+}
+
+static void keep(struct records *records, struct record *record)
+{
+    if (records->n == records->room) {
+        const size_t    room  = records->room == 0 ? 1024 : 2 * records->room;
+        struct record **items = realloc(records->items, room * sizeof *items);
+
+        if (items == NULL) {
+            header->dropped++;
+            return;
+        }
+        records->items = items;
+        records->room  = room;
+    }
+    records->items[records->n++] = record;
 }
 
 
@@ -120,6 +159,35 @@ static bool allowed(uint64_t address, uint64_t end, bool is_store)
     return memory.n == 0;
 }
 
+static void add_access(struct traffic *traffic, uint64_t size, bool is_store)
+{
+    if (is_store) {
+        traffic->stores++;
+        traffic->store_bytes += size;
+    } else {
+        traffic->loads++;
+        traffic->load_bytes += size;
+    }
+}
+
+static void count_in_range(uint64_t address, uint64_t size, bool is_store)
+{
+    size_t low = 0, high = range_records.n;
+
+    while (low < high) { /* the first range that ends behind the address */
+        const size_t middle = (low + high) / 2;
+
+        if (range_records.items[middle]->words[1] <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low < range_records.n && range_records.items[low]->words[0] <= address) {
+        add_access((struct traffic *)&range_records.items[low]->words[2], size, is_store);
+    }
+}
+
 static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
     const uint64_t pc       = (uintptr_t)data;
@@ -128,15 +196,10 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
     const bool     is_store = qemu_plugin_mem_is_store(info);
 
     (void)cpu;
-    if (is_store) {
-        header->stores++;
-        header->store_bytes += size;
-        if (contains(&stack, address, end) && address < header->lowest_stack_store) {
-            header->lowest_stack_store = address;
-        }
-    } else {
-        header->loads++;
-        header->load_bytes += size;
+    add_access(&header->traffic, size, is_store);
+    count_in_range(address, size, is_store);
+    if (is_store && contains(&stack, address, end) && address < header->lowest_stack_store) {
+        header->lowest_stack_store = address;
     }
     if ((address & ((size < alignment ? size : alignment) - 1)) != 0) {
         note(&header->unaligned, pc, address, size, is_store);
@@ -156,12 +219,41 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
 
 static void on_mark(unsigned int cpu, void *data)
 {
-    struct record *record = new_record(RECORD_MARK, 2);
+    const struct site *site   = data;
+    struct record     *record = new_record(RECORD_MARK, 2);
 
     (void)cpu;
     if (record != NULL) {
-        record->words[0] = (uintptr_t)data;
-        record->words[1] = header->counted;
+        record->words[0] = site->pc;
+        record->words[1] = header->counted - site->ahead;
+    }
+}
+
+/* Address, instructions counted, all traffic, unaligned and outside accesses, the traffic of each range, and the
+ * executions of each block that is translated so far. The block at hand counts as not yet begun. */
+static void take_snapshot(unsigned int cpu, void *data)
+{
+    const struct site *site    = data;
+    const size_t       n_words = 2 + 4 + 2 + 4 * range_records.n + blocks.n;
+    struct record     *record  = new_record(RECORD_SNAPSHOT, n_words);
+
+    (void)cpu;
+    if (record == NULL) {
+        return;
+    }
+    uint64_t *word = record->words;
+
+    *word++ = site->pc;
+    *word++ = header->counted - site->ahead;
+    memcpy(word, &header->traffic, sizeof header->traffic);
+    word += 4;
+    *word++ = header->unaligned.count;
+    *word++ = header->outside.count;
+    for (size_t i = 0; i < range_records.n; i++, word += 4) {
+        memcpy(word, &range_records.items[i]->words[2], sizeof(struct traffic));
+    }
+    for (size_t i = 0; i < blocks.n; i++) {
+        *word++ = blocks.items[i]->words[0] - (blocks.items[i] == site->block);
     }
 }
 
@@ -175,32 +267,50 @@ static bool any_contains(const struct ranges *ranges, uint64_t address)
     return false;
 }
 
+static void watch(struct qemu_plugin_insn *insn, qemu_plugin_insn_exec_cb callback, struct site site)
+{
+    struct site *kept = malloc(sizeof *kept); /* as long as QEMU runs */
+
+    if (kept == NULL) {
+        header->dropped++;
+        return;
+    }
+    *kept = site;
+    qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, kept);
+}
+
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 {
     const size_t   n      = qemu_plugin_tb_n_insns(block);
     struct record *record = new_record(RECORD_BLOCK, n + 1);
+    uint64_t       ahead  = 0;
 
     (void)id;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = n; i-- > 0;) {
         struct qemu_plugin_insn *insn     = qemu_plugin_tb_get_insn(block, i);
         const uint64_t           pc       = qemu_plugin_insn_vaddr(insn);
         const bool               selected = within.n == 0 || any_contains(&within, pc);
 
+        ahead += selected;
         if (record != NULL) {
             record->words[i + 1] = pc;
         }
         if (any_contains(&marks, pc)) {
-            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)pc);
+            watch(insn, on_mark, (struct site){pc, ahead, record});
         }
-        if (selected && marks.n > 0) {
-            qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &header->counted, 1);
+        if (i == 0 && any_contains(&snaps, pc)) {
+            watch(insn, take_snapshot, (struct site){pc, ahead, record});
         }
         if (selected && check) {
             qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
                                              (void *)(uintptr_t)pc);
         }
     }
+    if (ahead > 0 && marks.n + snaps.n > 0) {
+        qemu_plugin_register_vcpu_tb_exec_inline(block, QEMU_PLUGIN_INLINE_ADD_U64, &header->counted, ahead);
+    }
     if (record != NULL) {
+        keep(&blocks, record);
         qemu_plugin_register_vcpu_tb_exec_inline(block, QEMU_PLUGIN_INLINE_ADD_U64, &record->words[0], 1);
     }
 }
@@ -255,16 +365,22 @@ static bool parse_argument(const char *name, const char *value, const char **out
         alignment = strtoull(value, NULL, 16);
         return (alignment != 0 && (alignment & (alignment - 1)) == 0) || refuse("no power of two", value);
     }
-    if (strcmp(name, "mark") == 0) {
+    if (strcmp(name, "mark") == 0 || strcmp(name, "snap") == 0) {
         range.low  = strtoull(value, NULL, 16);
         range.high = range.low + 1;
-        return append(&marks, range);
+        return append(strcmp(name, "mark") == 0 ? &marks : &snaps, range);
     }
     if (!parse_range(value, &range)) {
         return refuse("no range of addresses", value);
     }
     if (strcmp(name, "within") == 0) {
         return append(&within, range);
+    }
+    if (strcmp(name, "count") == 0) {
+        if (counted_ranges.n > 0 && range.low < counted_ranges.items[counted_ranges.n - 1].high) {
+            return refuse("not ascending", value);
+        }
+        return append(&counted_ranges, range);
     }
     if (strcmp(name, "ro") == 0 || strcmp(name, "rw") == 0) {
         return append(&memory, range);
@@ -299,7 +415,14 @@ static bool open_results(const char *path)
     header->lowest_stack_store = UINT64_MAX;
     header->arena_low          = UINT64_MAX;
     header->magic              = FORMAT_MAGIC;
-    return true;
+    for (size_t i = 0; i < counted_ranges.n; i++) {
+        struct record *record = new_record(RECORD_RANGE, 6); /* the file is new and has room */
+
+        record->words[0] = counted_ranges.items[i].low;
+        record->words[1] = counted_ranges.items[i].high;
+        keep(&range_records, record);
+    }
+    return range_records.n == counted_ranges.n;
 }
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)

@@ -37,21 +37,25 @@ class Plugin:
         within: instructions that the check looks at and that marks count; empty means all.
         marks: addresses of instructions; each execution notes how many instructions of ``within`` ran so far.
             Take the start of a function that is called, e.g. once per token.
+        snapshots: starts of functions; each execution keeps a copy of all counters, some 20 KB.
         read_only: memory that may be read; with ``read_write``, everything else is a finding. Both empty:
             not checked.
         read_write: memory that may be read and written.
         stack: where the lowest written address is noted.
         arena: where the lowest and highest touched addresses are noted.
+        counted: memory whose loads and stores the check counts apart; ascending, not overlapping.
         alignment: bytes; an access of this size or wider must be aligned to it, a narrower one to its size.
     """
 
     check: bool = False
     within: tuple[AddressRange, ...] = ()
     marks: tuple[int, ...] = ()
+    snapshots: tuple[int, ...] = ()
     read_only: tuple[AddressRange, ...] = ()
     read_write: tuple[AddressRange, ...] = ()
     stack: AddressRange | None = None
     arena: AddressRange | None = None
+    counted: tuple[AddressRange, ...] = ()
     alignment: int = 4
 
     def option(self, plugin: Path, out: Path) -> str:
@@ -59,10 +63,12 @@ class Plugin:
         arguments = [f"out={out}", f"check={int(self.check)}", f"align={self.alignment:x}"]
         arguments += [f"within={part}" for part in merged(self.within)]
         arguments += [f"mark={address:x}" for address in self.marks]
+        arguments += [f"snap={address:x}" for address in self.snapshots]
         arguments += [f"ro={part}" for part in merged(self.read_only)]
         arguments += [f"rw={part}" for part in merged(self.read_write)]
         arguments += [f"stack={self.stack}"] if self.stack else []
         arguments += [f"arena={self.arena}"] if self.arena else []
+        arguments += [f"count={part}" for part in self.counted]
         return ",".join([str(plugin), *arguments])
 
 

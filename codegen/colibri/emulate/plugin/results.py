@@ -14,8 +14,8 @@ from colibri.errors import EmulatorFailed
 _HEADER = struct.Struct("<9Q5Q5Q3Q")
 _RECORD = struct.Struct("<II")
 _MAGIC = 0x52455652455342
-_VERSION = 1
-_BLOCK, _MARK = 1, 2
+_VERSION = 2
+_BLOCK, _MARK, _RANGE, _SNAPSHOT = 1, 2, 3, 4
 _NONE = 2**64 - 1
 
 
@@ -36,6 +36,25 @@ class Finding:
     address: int
     size: int
     store: bool
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Accesses and their bytes."""
+
+    loads: int
+    load_bytes: int
+    stores: int
+    store_bytes: int
+
+    def since(self, earlier: Traffic) -> Traffic:
+        """What came after an earlier look at the same counters."""
+        return Traffic(
+            self.loads - earlier.loads,
+            self.load_bytes - earlier.load_bytes,
+            self.stores - earlier.stores,
+            self.store_bytes - earlier.store_bytes,
+        )
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,29 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """All counters at the moment when a function was entered; its first instruction is not counted yet.
+
+    Attributes:
+        address: start of the function.
+        instructions: of the selected ones that ran so far.
+        traffic: accesses that the check saw so far.
+        unaligned: accesses so far that are not aligned.
+        outside: accesses so far outside the given memory.
+        ranges: traffic so far in each of `Plugin.counted`.
+        executions: how often each of the first blocks of `Observation.blocks` ran so far.
+    """
+
+    address: int
+    instructions: int
+    traffic: Traffic
+    unaligned: int
+    outside: int
+    ranges: tuple[Traffic, ...]
+    executions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Observation:
     """The plugin's results.
 
@@ -75,11 +117,17 @@ class Observation:
         counts: executions by address of the instruction. An x86 ``rep`` instruction counts once per repetition.
         marks: in the order in which they were reached.
         memory: what the check saw, or None when it was not asked for.
+        blocks: addresses of each translated block's instructions; an address may be in several blocks.
+        snapshots: in the order in which they were taken.
+        moments: marks and snapshots together, in their order.
     """
 
     counts: dict[int, int]
     marks: tuple[Mark, ...]
     memory: MemoryUse | None
+    blocks: tuple[tuple[int, ...], ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
+    moments: tuple[Mark | Snapshot, ...] = ()
 
     @property
     def total(self) -> int:
@@ -129,14 +177,33 @@ def read_observation(path: Path, *, checked: bool) -> Observation:
         )
 
     counts: dict[int, int] = {}
-    marks: list[Mark] = []
+    moments: list[Mark | Snapshot] = []
+    blocks: list[tuple[int, ...]] = []
+    n_ranges = 0
     for kind, words in _records(records):
         if kind == _BLOCK:
+            blocks.append(words[1:])
             for address in words[1:] if words[0] else ():
                 counts[address] = counts.get(address, 0) + words[0]
         elif kind == _MARK:
-            marks.append(Mark(*words))
-    return Observation(counts, tuple(marks), _memory_use(fields) if checked else None)
+            moments.append(Mark(*words))
+        elif kind == _RANGE:
+            n_ranges += 1
+        elif kind == _SNAPSHOT:
+            moments.append(_snapshot(words, n_ranges))
+    return Observation(
+        counts=counts,
+        marks=tuple(moment for moment in moments if isinstance(moment, Mark)),
+        memory=_memory_use(fields) if checked else None,
+        blocks=tuple(blocks),
+        snapshots=tuple(moment for moment in moments if isinstance(moment, Snapshot)),
+        moments=tuple(moments),
+    )
+
+
+def _snapshot(words: tuple[int, ...], n_ranges: int) -> Snapshot:
+    ranges = tuple(Traffic(*words[at : at + 4]) for at in range(8, 8 + 4 * n_ranges, 4))
+    return Snapshot(words[0], words[1], Traffic(*words[2:6]), words[6], words[7], ranges, words[8 + 4 * n_ranges :])
 
 
 def _records(raw: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:

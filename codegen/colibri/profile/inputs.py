@@ -1,0 +1,143 @@
+"""What the profile runs on: the user's data, or pseudo-random inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.emulate.protocol import Request
+from colibri.errors import BadInput
+from colibri.package import Package
+
+_SEED = 7
+_CALLS = 60  # of a sample model, built-in inputs
+_EXTREMES = (0.0, 1e-41, 1e-30, 1e6)  # times the first call's samples: zeros, denormals, very small, very large
+_SEQUENCES, _POSITIONS = 4, 24  # of a token model, built-in inputs for the spread
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Sequences of tokens ``[length] uint32``, or calls of forward ``[batch, inputs] float32``.
+
+    Attributes:
+        what: for people, e.g. ``64 pseudo-random calls``.
+        pieces: one sequence each, which starts at position 0, or one call each.
+        whole: a sequence over the whole context (token models), else None.
+    """
+
+    what: str
+    pieces: tuple[NDArray[np.generic], ...]
+    whole: NDArray[np.generic] | None = None
+
+    def requests(self, tokens: bool) -> list[Request]:
+        """One request for each piece, after its reset."""
+        requests = [Request("I")]
+        for piece in self.pieces:
+            requests += _sequence(piece) if tokens else [Request("F", piece.astype("<f4").tobytes())]
+        return requests
+
+    def whole_requests(self) -> list[Request]:
+        """Step through the whole context."""
+        assert self.whole is not None
+        return [Request("I"), *_sequence(self.whole)]
+
+
+def _sequence(tokens: NDArray[np.generic]) -> list[Request]:
+    return [Request("R"), Request("S", tokens.astype("<u4").tobytes())]
+
+
+def built_in(package: Package) -> Inputs:
+    """The same pseudo-random inputs on every machine: uniform tokens, or normal samples."""
+    random = np.random.Generator(np.random.PCG64(_SEED))
+    if package.model.kind == "samples":
+        shape = (_CALLS, package.batch, package.model.inputs)
+        calls = random.standard_normal(shape)
+        extremes = [calls[0] * factor for factor in _EXTREMES]
+        what = f"{_CALLS} pseudo-random calls, and zeros, denormal, very small and very large samples"
+        return Inputs(what, tuple(call.astype(np.float32) for call in [*calls, *extremes]))
+    length = min(_POSITIONS, package.context)
+    tokens = random.integers(0, package.model.outputs, (_SEQUENCES, length)).astype(np.uint32)
+    whole = random.integers(0, package.model.outputs, package.context).astype(np.uint32)
+    return Inputs(f"{_SEQUENCES} pseudo-random sequences of {length} tokens", tuple(tokens), whole)
+
+
+def read_inputs(path: Path, package: Package, most: int) -> Inputs:
+    """Read tokens (``.npy`` of integers) or samples (``.csv``; ``.npy`` or the first array of a ``.npz``).
+
+    A flat array of tokens is cut into sequences as long as the context; rows are sequences of their own. Samples
+    fill whole calls; what is left over is not run.
+
+    Args:
+        most: tokens or calls that are run; the file may hold more.
+
+    Raises:
+        BadInput: unreadable, of another kind, of a wrong shape, or with values that the model refuses.
+    """
+    if package.model.kind == "tokens":
+        return _tokens(path, package, most)
+    samples = _samples(path, package.model.inputs)
+    calls = min(len(samples) // package.batch, most)
+    if calls == 0:
+        raise BadInput(f"{len(samples)} samples do not fill a call of {package.batch}", where=str(path))
+    shaped = samples[: calls * package.batch].reshape(calls, package.batch, -1)
+    return Inputs(f"{calls} calls from {path.name}", tuple(shaped))
+
+
+def _tokens(path: Path, package: Package, most: int) -> Inputs:
+    array = _array(path)
+    if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or not array.size:
+        raise BadInput(
+            f"holds {array.dtype} of {array.ndim} dimensions, not tokens",
+            where=str(path),
+            hint="save integers, [tokens] or [sequences, tokens]",
+        )
+    if array.min() < 0 or array.max() >= package.model.outputs:
+        raise BadInput(f"has tokens beyond the vocabulary of {package.model.outputs}", where=str(path))
+    context = package.context
+    flat = array.reshape(1, -1) if array.ndim == 1 else array
+    pieces, left = [], most
+    for row in flat:
+        for start in range(0, len(row), context):
+            piece = row[start : min(start + context, len(row))][:left]
+            left -= len(piece)
+            if len(piece):
+                pieces.append(piece.astype(np.uint32))
+    whole = np.resize(array.reshape(-1), context).astype(np.uint32)
+    total = sum(len(piece) for piece in pieces)
+    return Inputs(f"{total:,} tokens in {len(pieces)} sequences from {path.name}", tuple(pieces), whole)
+
+
+def _samples(path: Path, width: int) -> NDArray[np.float32]:
+    if path.suffix not in (".npy", ".npz"):
+        from colibri.running import read_samples
+
+        return read_samples(path, width)
+    array = _array(path)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != width:
+        shape = " × ".join(str(extent) for extent in array.shape)
+        raise BadInput(f"holds {array.dtype} [{shape}], not numbers [samples, {width}]", where=str(path))
+    wide = array.astype(np.float64)
+    if not np.all(np.abs(wide) <= _LARGEST):
+        raise BadInput("holds numbers that are not finite in fp32", where=str(path))
+    return wide.astype(np.float32)
+
+
+def _array(path: Path) -> NDArray[np.generic]:
+    """The array of a ``.npy``, or the first one of a ``.npz``."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if not loaded.files:
+                raise BadInput("holds no array", where=str(path))
+            first: NDArray[np.generic] = loaded[loaded.files[0]]
+            return first
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+    except (ValueError, EOFError) as error:
+        raise BadInput(f"no array of numpy: {error}", where=str(path)) from None

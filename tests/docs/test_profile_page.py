@@ -1,0 +1,53 @@
+"""The page on profiles shows what the command prints, and figures of this very code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from colibri.boards.load import load_board
+from colibri.cli import main
+from colibri.generate import Options, generate
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/profile.md").read_text(encoding="utf-8")
+COMPILER = "12.2"  # that the page was measured with
+
+
+def require_compiler_of_the_page(program: str) -> None:
+    version = subprocess.run([program, "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    if not version.startswith(COMPILER):
+        pytest.skip(f"the page was measured with gcc {COMPILER}, this is {version.strip()}")
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("board", "prefix"),
+    [
+        ("stm32f405", "arm-none-eabi-"),
+        ("nucleo-h743zi", "arm-none-eabi-"),
+        ("riscv-virt-rv32imac", "riscv64-unknown-elf-"),
+    ],
+)
+def test_figures_of_the_sensor_model(
+    board: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_compiler_of_the_page(f"{prefix}gcc")
+    monkeypatch.setenv("COLUMNS", "110")
+    generate(ROOT / "examples/load-moe/top2-e4-norm", load_board(board), Options(), tmp_path / "package")
+    assert main(["profile", str(tmp_path / "package")]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    if board == "stm32f405":
+        shown = PAGE.split("$ colibri profile build/load\n")[1].split("```")[0].splitlines()
+        assert lines[: len(shown)] == shown
+    row = re.search(rf"^\| top2-e4-norm, w8a8, {board} \| call \| (.*) \|$", PAGE, re.MULTILINE)
+    assert row is not None
+    instructions, macs, per_mac, lowest_to_highest = row[1].split(" | ")
+    assert lines[2].split()[-3:] == [instructions, macs, per_mac]
+    spread = next(line for line in lines if line.startswith("call of 1 sample") and line != lines[2]).split()
+    runs, lowest, median, highest = spread[4:8]
+    assert (runs, median) == ("64", instructions)
+    assert lowest_to_highest == ("equal" if lowest == highest else f"{lowest} to {highest}")
