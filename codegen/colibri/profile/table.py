@@ -171,7 +171,7 @@ def _print_estimate(profile: Profile, console: Console) -> None:
     estimates = [(cost, cost.estimate) for cost in profile.positions if cost.estimate is not None]
     console.print(
         Text(
-            "estimate of time on the board: a table of cycles yet to be checked against its documents, nothing measured",
+            "estimate of time, from a table of cycles yet to be checked; not measured",
             "bold",
         )
     )
