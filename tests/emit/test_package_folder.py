@@ -131,7 +131,7 @@ def test_a_failure_leaves_no_half_written_folder(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(writer, stage, fail)
     for name in ("old", "new"):
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(UsageError, match="No space left on device; make room"):
             make_package(MODEL, tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert tree(tmp_path / "old") == before
