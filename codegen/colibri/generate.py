@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from colibri import __version__
-from colibri.boards.profile import Board
+from colibri.boards.profile import Board, Holds, MemoryKind, for_regions
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.checkpoint.layout import stays_inside
@@ -22,15 +22,19 @@ from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
 from colibri.graph.work import work
-from colibri.package import SCHEMA, ModelFacts, OpFact, Package
-from colibri.passes.kernels import KernelSet
+from colibri.package import SCHEMA, FastCode, Memory, ModelFacts, OpFact, Package
+from colibri.passes.hot_code import fast_code
+from colibri.passes.kernels import KernelSet, functions_of
 from colibri.passes.pack import plan_layouts
-from colibri.passes.place import place
+from colibri.passes.pins import Pins, pinned
+from colibri.passes.place import names, place, rooms
 from colibri.passes.prune import drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.paths import data_folder
 from colibri.vectors import make_vectors, save_vectors
 
 _TOKENIZER_BYTES = 64 << 20
+_KERNEL_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Options:
         drop: layer to expert ids that go.
         keep: layer to the expert ids that stay; layers not named keep all.
         prefix: of C names; None makes one from the checkpoint's folder.
+        pins: the user's wishes where things go.
     """
 
     scheme: Scheme = Scheme.W8A8
@@ -54,6 +59,7 @@ class Options:
     drop: dict[int, set[int]] = field(default_factory=dict)
     keep: dict[int, set[int]] = field(default_factory=dict)
     prefix: str | None = None
+    pins: Pins = field(default_factory=Pins)
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -106,7 +112,9 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
     rows = (options.prefill if tokens else options.batch) or 1
     if tokens and rows > graph.context:
         raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
-    placement = place(graph, rows, layouts.strides)
+    in_ram = [region.name for region in board.memory if region.kind is MemoryKind.RAM]
+    wanted = pinned(options.pins.memory, names(graph), in_ram, f"{options.pins.source}: memory")
+    placement = place(graph, rows, layouts, rooms(board, graph, rows, set(wanted.values())), wanted)
     _refuse_beyond_32_bits(placement.memory.total, "memory block", "ask for less with --context")
 
     recipe = _recipe(graph, options)
@@ -120,12 +128,14 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
     )
     _refuse_beyond_32_bits(len(model_bin.data), "model.bin", "choose a smaller --scheme or drop experts")
     module = build_module(graph, layouts, placement, kernels, model_bin, rows)
+    ops = _ops(graph, module, 1 if tokens else rows)
+    fast = _fast_code(board, module, ops, options.pins)
     package = Package(
         schema=SCHEMA,
         generator=f"colibri {__version__}",
         name=name,
         prefix=prefix,
-        board=board,
+        board=for_regions(board, _used(board, placement.memory, fast)),
         scheme=str(options.scheme),
         kv=str(options.kv) if tokens else "",
         batch=0 if tokens else rows,
@@ -138,12 +148,27 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         sections=model_bin.sections,
         memory=placement.memory,
         code_estimate=0,
-        ops=_ops(graph, module, 1 if tokens else rows),
+        ops=ops,
+        fast_code=fast,
     )
     vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
     tokenizer = _tokenizer(checkpoint.path) if tokens else None
     write_package(out, Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer))
     return package
+
+
+def _used(board: Board, memory: Memory, fast: FastCode | None) -> set[str]:
+    """Regions that the package puts something into."""
+    fixed = {board.region_for(what).name for what in (Holds.CODE, Holds.WEIGHTS, Holds.DATA, Holds.STACK)}
+    return {*fixed, *(block.region for block in memory.blocks), *([fast.region] if fast else [])}
+
+
+def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins) -> FastCode | None:
+    """All functions of a kernel's header go with it: what the compiler does not inline is its inner loop."""
+    inner = functions_of(data_folder("runtime_c") / header for header in module.headers)
+    kernels = [{*called, *inner} for called in module.kernels()]
+    sizes = dict.fromkeys([*(one.name for one in module.instances), *inner], _KERNEL_BYTES)
+    return fast_code(board, list(zip(ops, kernels, strict=True)), sizes, pins)
 
 
 def _refuse_beyond_32_bits(size: int, what: str, hint: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,12 @@ from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import build_model_bin
 from colibri.graph.graph import StateType
+from colibri.package import Memory
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
-from colibri.passes.place import place
+from colibri.passes.place import place, rooms
 from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.passes.sharing import Room
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,9 +31,9 @@ class Fit(msgspec.Struct, frozen=True):
 
     Attributes:
         weights: bytes of model.bin.
-        memory: bytes of the caller's block.
+        memory: bytes of the caller's memory, in all blocks.
         flash_left: bytes that stay for code; negative when the weights alone are too large; None without a limit.
-        ram_left: bytes of the region that holds the block, less stack and application reserve where they share it.
+        ram_left: bytes left in the region where least is, less stack, variables and reserve; None without a limit.
     """
 
     board: str
@@ -89,8 +92,9 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             for board in boards:
                 layouts = plan_layouts(graph, KernelSet(board.kernels))
                 weights = len(build_model_bin(graph, layouts, b"", "").data)
-                memory = place(graph, 1, layouts.strides).memory.total
-                fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory))
+                left = rooms(board, graph, 1)
+                memory = place(graph, 1, layouts, left).memory
+                fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory, left))
     return Inspection(
         name=checkpoint.path.resolve().name,
         family=graph.family,
@@ -108,21 +112,21 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
     )
 
 
-def _fit(board: Board, scheme: str, kv: str, weights: int, memory: int) -> Fit:
-    flash, ram = board.region_for(Holds.WEIGHTS), board.region_for(Holds.ARENA)
-    taken = memory
-    if ram == board.region_for(Holds.STACK):
-        taken += board.stack
-    if ram == board.region_for(Holds.DATA):
-        taken += board.reserve
+def _fit(board: Board, scheme: str, kv: str, weights: int, memory: Memory, left: Sequence[Room]) -> Fit:
+    flash = board.region_for(Holds.WEIGHTS)
+    spare = [
+        room.bytes - block.total
+        for room in left
+        if room.bytes is not None and (block := memory.in_region(room.name)) is not None
+    ]
     return Fit(
         board.id,
         scheme,
         kv,
         weights,
-        memory,
+        memory.total,
         flash.limit - weights if flash.limit else None,
-        ram.limit - taken if ram.limit else None,
+        min(spare, default=None),
     )
 
 

@@ -13,7 +13,7 @@ from colibri.emulate.runner import run
 from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit, EmulatorFailed
 from colibri.footprint.call_tree import CallTree
-from colibri.footprint.stack import Bounds, Observed, ObservedEntry, open_tree
+from colibri.footprint.stack import Bounds, Observed, ObservedBlock, ObservedEntry, open_tree
 from colibri.package import Package, load_package
 from colibri.testing import chosen_emulators, read_cases
 from colibri.toolchain.build import build
@@ -75,7 +75,7 @@ class _Observer:
         use = self._run(cases, ())
         program = ObservedEntry("port_start", self._bounds.of("port_start").bytes, self._depth(use, 0))
         found = tuple(self._entry(chain, cases, ops) for chain, ops in self._chains()) if entries else ()
-        return Observed(self._emulator.name, program, found, self._high_water(use))
+        return Observed(self._emulator.name, program, found, self._memory(use))
 
     def _chains(self) -> list[tuple[tuple[str, ...], str]]:
         """How the test program reaches each public function, and the requests that make it do so."""
@@ -137,9 +137,13 @@ class _Observer:
             return 0
         return max(0, self._symbols.values["port_stack_top"] - above - use.lowest_stack_store)
 
-    def _high_water(self, use: MemoryUse) -> int | None:
-        start = self._symbols.values.get(f"{self._package.prefix}_memory")
-        return use.arena[1] - start if use.arena is not None and start is not None else None
+    def _memory(self, use: MemoryUse) -> tuple[ObservedBlock, ...]:
+        found = []
+        for block in self._package.memory.blocks:
+            start = self._symbols.values.get(f"{self._package.prefix}_{block.name}")
+            if start is not None and (touched := use.touched(start)) is not None:
+                found.append(ObservedBlock(block.region, touched.high - start, touched.pages))
+        return tuple(found)
 
 
 def depth_of(tree: CallTree, chain: tuple[str, ...]) -> int | None:

@@ -9,7 +9,7 @@ import msgspec
 from colibri.boards.profile import Board
 from colibri.errors import BadInput
 
-SCHEMA = 1
+SCHEMA = 2
 FILE_NAME = "package.json"
 
 
@@ -30,7 +30,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """One buffer in the caller's memory block.
+    """One buffer in a block of the caller's memory.
 
     Attributes:
         name: of the state or buffer.
@@ -39,6 +39,7 @@ class Span(msgspec.Struct, frozen=True):
         bytes: its length.
         first: index of the first op that uses it (-1 for context and states).
         last: index of the last op that uses it (-1 for context and states).
+        heat: bytes moved in it for one token or one call of forward, as far as the shapes tell.
         live: all intervals of op indices, both ends included, in which its bytes matter; empty for context and states.
     """
 
@@ -48,6 +49,7 @@ class Span(msgspec.Struct, frozen=True):
     bytes: int
     first: int = -1
     last: int = -1
+    heat: int = 0
     live: tuple[tuple[int, int], ...] = ()
 
 
@@ -75,14 +77,53 @@ class OpFact(msgspec.Struct, frozen=True):
     repeats: int = 1
 
 
-class Memory(msgspec.Struct, frozen=True):
-    """The caller's memory block: context, states, then the arena. All sizes in bytes."""
+class Block(msgspec.Struct, frozen=True):
+    """One block of the caller's memory: context, states, then the arena. All sizes in bytes.
 
+    Attributes:
+        name: in C: ``memory``, or ``memory_REGION`` when there are several.
+        region: of the board, where it is meant to be.
+        total: of these three.
+        bound: most bytes of the arena that are alive at one op: no plan takes less.
+        proven: whether no plan of this arena takes less: it meets the bound, or all have been looked at.
+    """
+
+    name: str
+    region: str
     context: int
     states: int
     arena: int
     total: int
+    bound: int
+    proven: bool
     spans: tuple[Span, ...]
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The caller's memory, a block for each region that the plan uses. The context lies in the first.
+
+    Attributes:
+        total: bytes of all blocks.
+    """
+
+    blocks: tuple[Block, ...]
+    total: int
+
+    def in_region(self, region: str) -> Block | None:
+        """The block in a region, if there is one."""
+        return next((block for block in self.blocks if block.region == region), None)
+
+
+class FastCode(msgspec.Struct, frozen=True):
+    """Kernels that run from RAM: the start-up copies them there, as it does .data.
+
+    Attributes:
+        region: of the board.
+        functions: of the generated code.
+    """
+
+    region: str
+    functions: tuple[str, ...]
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
@@ -132,6 +173,7 @@ class Package(msgspec.Struct, frozen=True):
     memory: Memory
     code_estimate: int
     ops: tuple[OpFact, ...] = ()
+    fast_code: FastCode | None = None
 
     def save(self, folder: Path) -> None:
         """Write ``package.json`` (sorted keys, so that equal packages are equal files)."""

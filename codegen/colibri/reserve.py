@@ -40,7 +40,10 @@ def fit_stack(folder: Path) -> StackUse | None:
         package = msgspec.structs.replace(package, board=msgspec.structs.replace(package.board, stack=use.needed))
         for emulator in (None, *package.board.emulators):
             script = folder / script_name(package.board, emulator)
-            _replace(script, linker_script(package.board, emulator, package.prefix).encode())
+            _replace(
+                script,
+                linker_script(package.board, emulator, package.prefix, package.memory, package.fast_code).encode(),
+            )
         package.save(folder)
     return use
 

@@ -223,10 +223,10 @@
     draw();
   }
 
-  // The picture of lifetimes: a cursor over the ops.
-  const lives = byId("lives");
-  if (lives && data.lifetimes) {
-    const { arena, ops, live, buffers, plot: [start, across, whole] } = data.lifetimes, cursor = byId("cursor");
+  // The pictures of lifetimes: a cursor over the ops.
+  for (const [order, lives] of document.querySelectorAll(".lives").entries()) {
+    const { ops, blocks, plot: [start, across, whole] } = data.lifetimes, { arena, live, buffers } = blocks[order];
+    const cursor = lives.querySelector(".cursor");
     const shapes = [...lives.querySelectorAll(".life")];
     for (const shape of shapes) shape.querySelector("title").remove();
     let at = 0;

@@ -43,7 +43,7 @@ def test_stm32f405_enforces_128_kb() -> None:
     flash = board.region_for(Holds.WEIGHTS)
     assert (flash.origin, flash.length) == (0x08000000, 1 << 20)
     ccm = next(region for region in board.memory if region.name == "ccm")
-    assert not ccm.holds
+    assert ccm.holds == (Holds.ARENA,)
     assert [(e.program, e.args, e.trap) for e in board.emulators] == [
         ("qemu-system-arm", ("-M", "netduinoplus2"), "bkpt")
     ]
@@ -56,10 +56,15 @@ def test_h743_says_what_each_emulator_proves() -> None:
         Holds.WEIGHTS: "flash",
         Holds.DATA: "dtcm",
         Holds.STACK: "dtcm",
-        Holds.ARENA: "axi",
+        Holds.ARENA: "dtcm",
+        Holds.KERNELS: "itcm",
     }
+    assert [region.name for region in board.memory if Holds.ARENA in region.holds] == ["dtcm", "axi", "sram1", "sram2"]
     core, memory_map = board.emulators
-    assert (core.proves, core.trap, core.origins) == (Proves.CORE, "bkpt", {"flash": 0, "axi": 0x60000000})
+    assert (core.proves, core.trap) == (Proves.CORE, "bkpt")
+    assert core.origins == {
+        "flash": 0, "itcm": 0x300000, "axi": 0x60000000, "sram1": 0x60100000, "sram2": 0x60120000,
+    }  # fmt: skip
     assert (memory_map.proves, memory_map.trap, memory_map.origins) == (Proves.MAP, "svc", {})
     assert (
         sum(region.length for region in board.memory if region.kind == "ram") == (64 + 128 + 512 + 288 + 64 + 4) << 10

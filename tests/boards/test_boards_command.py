@@ -21,7 +21,7 @@ def test_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "128 KB sram" in row
     assert "netduinoplus2 (map)" in row
     assert all(any(line.startswith(name) for line in lines) for name in board_names())
-    assert "ccm" not in done.output
+    assert "sram3" not in done.output
 
 
 def test_json_is_the_profiles() -> None:

@@ -12,7 +12,7 @@ from colibri.boards.profile import BoardKind
 from colibri.errors import DoesNotFit
 from colibri.footprint.observed import with_observed
 from colibri.footprint.report import make_report
-from colibri.footprint.stack import Observed, ObservedEntry, open_tree, stack_use
+from colibri.footprint.stack import Observed, ObservedBlock, ObservedEntry, open_tree, stack_use
 from colibri.generate import Options
 from colibri.graph.graph import StateType
 from colibri.observe import observe
@@ -58,9 +58,11 @@ def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> Non
         assert [entry.name.replace(package.prefix, "P") for entry in run.entries] == CALLED[model]
         for entry in (run.program, *run.entries):
             require(f"{board} on {run.emulator}", entry)
-        # The last bytes of the block may be alignment that nobody writes.
-        assert run.arena is not None
-        assert package.memory.total - 16 < run.arena <= package.memory.total
+        # The last bytes of a block may be alignment that nobody writes.
+        assert [seen.region for seen in run.memory] == [block.region for block in package.memory.blocks]
+        for seen, block in zip(run.memory, package.memory.blocks, strict=True):
+            assert block.total - 16 < seen.high_water <= block.total
+            assert 0 <= seen.pages - block.total // 4096 <= 2
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -137,8 +139,8 @@ def test_observed_figures_stand_in_their_rows(make: Make) -> None:
     folder, package = made("sensor", "nucleo-h743zi", make)
     build(folder, ["build/product.elf"])
     runs = [
-        Observed("one", ObservedEntry("port_start", 240, 200), (), 300),
-        Observed("two", ObservedEntry("port_start", 240, 236), (), 280),
+        Observed("one", ObservedEntry("port_start", 240, 200), (), (ObservedBlock("dtcm", 300, 1),)),
+        Observed("two", ObservedEntry("port_start", 240, 236), (), (ObservedBlock("dtcm", 280, 1),)),
     ]
     report = with_observed(make_report(folder), runs, package)
     figures = {group.kind.value: group.observed for region in report.regions for group in region.groups}

@@ -109,13 +109,15 @@ def test_access_outside_memory_is_found(board: Board, emulator: Emulator, device
 
 
 @targets(is_bare)
-def test_stack_and_arena_are_watched(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+def test_stack_and_memory_are_watched(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
     image = device_image(board, emulator)
     use = memory_use(image, board, emulator, Request("V"))
     values = Symbols.of(image).values
     assert use.lowest_stack_store is not None
     assert values["port_stack_limit"] < use.lowest_stack_store < values["port_stack_top"]
-    assert use.arena == (values["arena"] + 4 * 255, values["arena"] + 4 * 256)
+    (block,) = use.watched
+    assert (block.low, block.high) == (values["arena"] + 4 * 255, values["arena"] + 4 * 256)
+    assert block.pages == 1
 
 
 @targets(lambda board, emulator: not is_qemu(board, emulator))

@@ -7,10 +7,11 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from colibri.boards.profile import Board, BoardKind, Cpu, Holds, MemoryKind, Region, Toolchain
-from colibri.package import SCHEMA, Memory, ModelFacts, Package, Section, Span
+from colibri.package import SCHEMA, Block, Memory, ModelFacts, Package, Section, Span
 
 WEIGHTS = (
     Section("header", "header", 0, 40),
@@ -22,11 +23,15 @@ WEIGHTS = (
     Section("layers.0.experts.2.down", "layer 0 / expert 2", 784, 100),
 )
 MODEL_BYTES = 896
-MEMORY = Memory(
+BLOCK = Block(
+    name="memory",
+    region="ram",
     context=48,
     states=208,
     arena=704,
     total=960,
+    bound=704,
+    proven=True,
     spans=(Span("context", "context", 0, 48), Span("keys", "state", 48, 100), Span("values", "state", 152, 100)),
 )
 MODEL_C = """
@@ -61,7 +66,7 @@ MODEL_S = """
     .global demo_bin
 demo_bin:
     .incbin "model.bin"
-    .section .colibri.arena,"aw",%nobits
+    .section .colibri.ram,"aw",%nobits
     .balign 16
     .global demo_memory
 demo_memory:
@@ -95,7 +100,7 @@ PLAIN = """
   .model : ALIGN(64) { KEEP(*(.model)) } > flash
   .data : { *(.data*) . = ALIGN(8); } > ram AT> flash
   .bss : { *(.bss*) *(COMMON) . = ALIGN(8); } > ram
-  .colibri.arena (NOLOAD) : ALIGN(16) { *(.colibri.arena) } > ram
+  .colibri.ram (NOLOAD) : ALIGN(16) { *(.colibri.ram) } > ram
   .stack (NOLOAD) : ALIGN(8) { KEEP(*(.stack)) } > ram
 """
 FLASH = Region("flash", MemoryKind.FLASH, 65536, 0x08000000, holds=(Holds.CODE, Holds.WEIGHTS))
@@ -115,7 +120,7 @@ class Firmware:
     kind: BoardKind = BoardKind.BARE
     reserve: int = 0
     code_estimate: int = 0
-    memory: Memory = MEMORY
+    block: Block = BLOCK
     weights: tuple[Section, ...] = WEIGHTS
     sources: dict[str, str] = field(default_factory=lambda: dict(SOURCES))
 
@@ -135,6 +140,7 @@ class Firmware:
             stack=512,
             reserve=self.reserve,
         )
+        arena = next((region.name for region in self.regions if Holds.ARENA in region.holds), "ram")
         facts = ModelFacts("samples", "demo", 700, 4, 1, (2,), 1, "softmax, then the best")
         return Package(
             schema=SCHEMA,
@@ -152,7 +158,7 @@ class Firmware:
             recipe_hash="0",
             model_bin_bytes=MODEL_BYTES,
             sections=self.weights,
-            memory=self.memory,
+            memory=Memory((msgspec.structs.replace(self.block, region=arena),), self.block.total),
             code_estimate=self.code_estimate,
         )
 

@@ -58,15 +58,18 @@ def test_report_of_a_generated_script(firmware: Firmware, regions: tuple[Region,
         firmware.cflags = ("-march=rv32imac", "-mabi=ilp32", "-mcmodel=medany")
     oversize = bool(LENGTHS[shortage])
     firmware.regions = shorten(regions, LENGTHS[shortage])
+    arena = next(region.name for region in regions if Holds.ARENA in region.holds)
     firmware.sources = {
-        name: text.replace(".section .model,", ".section .rodata.model.demo,").replace("main(", "port_start(")
+        name: text.replace(".section .model,", ".section .rodata.model.demo,")
+        .replace("main(", "port_start(")
+        .replace(".colibri.ram", f".colibri.{arena}")
         for name, text in firmware.sources.items()
     }
     # The script reserves the stack itself.
     firmware.sources["demo_data.S"] = firmware.sources["demo_data.S"].split("    .section .stack")[0]
     firmware.sources["app/main.c"] = firmware.sources["app/main.c"].replace("(void *)main", "(void *)port_start")
     board = msgspec.structs.replace(firmware.package().board, cpu=cpu)
-    firmware.script = linker_script(board, None, "demo")
+    firmware.script = linker_script(board, None, "demo", firmware.package().memory)
     report = make_report(firmware.link(oversize=oversize))
 
     sizes: dict[GroupKind, int] = {}

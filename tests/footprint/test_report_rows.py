@@ -51,7 +51,7 @@ ASSEMBLER_ONLY = {
 }
 KEEP_ALL = PLAIN.replace("*(.text*)", "KEEP(*(.text*))").replace("*(.rodata*)", "KEEP(*(.rodata*))")
 KEEP_ALL = KEEP_ALL.replace("*(.data*)", "KEEP(*(.data*))").replace("*(.bss*)", "KEEP(*(.bss*))")
-KEEP_ALL = KEEP_ALL.replace("*(.colibri.arena)", "KEEP(*(.colibri.arena))")
+KEEP_ALL = KEEP_ALL.replace("*(.colibri.ram)", "KEEP(*(.colibri.ram))")
 
 
 def group(report: Report, region: str, kind: GroupKind) -> Group:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import ORACLE, SENSORS, load_graph, sensor
 
+from colibri.boards.load import load_board
 from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind, Op, State, StateType
 from colibri.passes.kernels import KernelSet
-from colibri.passes.pack import plan_layouts
-from colibri.passes.place import CONTEXT_BYTES, Placement, all_buffers, buffer_parts, place
+from colibri.passes.pack import Layouts, plan_layouts
+from colibri.passes.place import CONTEXT_BYTES, Placement, all_buffers, buffer_parts, place, rooms
 from colibri.passes.quantise import Scheme
+from colibri.passes.sharing import Room
 
 EXTERNAL = (Graph.INPUT, Graph.OUTPUT)
+PLAIN = Layouts({}, {})
+ONE = [Room("ram", None)]
 
 
 @dataclass(frozen=True)
@@ -48,23 +52,23 @@ class Touch(Op):
 
 def check_plan(graph: Graph, placement: Placement, rows: int, strides: dict[str, int]) -> None:
     """Play the program on a block where each byte knows who wrote it last."""
-    memory = placement.memory
+    blocks = placement.memory.blocks
     parts = {
         name: buffer_parts(buffer, rows, strides.get(name, buffer.width)) for name, buffer in all_buffers(graph).items()
     }
-    block: list[tuple[str, int] | None] = [None] * memory.total
+    owner: dict[tuple[int, int], tuple[str, int]] = {}
     stamps: dict[str, tuple[str, int]] = {}
 
-    def cells(name: str) -> range:
-        where = placement.buffers[name]
+    def cells(name: str) -> list[tuple[int, int]]:
+        where, block = placement.buffers[name], blocks[placement.buffers[name].block]
         size = sum(parts[name])
-        assert where.first % 16 == 0 and where.first >= memory.total - memory.arena
-        assert where.first + size <= memory.total
+        assert where.first % 16 == 0 and where.first >= block.total - block.arena
+        assert where.first + size <= block.total
         if parts[name][1]:
             assert where.second == where.first + parts[name][0] and where.second % 16 == 0
         else:
             assert where.second == -1
-        return range(where.first, where.first + size)
+        return [(where.block, cell) for cell in range(where.first, where.first + size)]
 
     for number, op in enumerate(graph.ops):
         inputs = [name for name in op.reads() if name not in EXTERNAL]
@@ -72,33 +76,38 @@ def check_plan(graph: Graph, placement: Placement, rows: int, strides: dict[str,
         # Scratch and outputs may be written before the last input is read.
         for name in [scratch.name for scratch in op.scratch()] + [name for name in outputs if name not in inputs]:
             for cell in cells(name):
-                block[cell] = (name, number)
+                owner[cell] = (name, number)
             stamps[name] = (name, number)
         for name in inputs:
-            assert all(block[cell] == stamps[name] for cell in cells(name)), f"op {number} finds {name} overwritten"
+            assert all(owner[cell] == stamps[name] for cell in cells(name)), f"op {number} finds {name} overwritten"
         for name in [name for name in outputs if name in inputs]:
             for cell in cells(name):
-                block[cell] = (name, number)
+                owner[cell] = (name, number)
             stamps[name] = (name, number)
         live = [scratch.name for scratch in op.scratch()] + outputs
         for name in live:  # all that the op writes is there at its end
-            assert all(block[cell] == stamps[name] for cell in cells(name)), f"op {number} loses {name}"
+            assert all(owner[cell] == stamps[name] for cell in cells(name)), f"op {number} loses {name}"
 
 
 def check_spans(graph: Graph, placement: Placement) -> None:
-    memory = placement.memory
-    assert memory.context + memory.states + memory.arena == memory.total
-    assert memory.context == CONTEXT_BYTES and memory.total % 16 == 0
-    end = CONTEXT_BYTES
-    for state in graph.states.values():
-        assert placement.states[state.name] == end and end % 16 == 0
-        end += -(-state.bytes // 16) * 16
-    assert end == memory.context + memory.states
-    for span in memory.spans:
-        assert span.offset % 16 == 0 and span.offset + span.bytes <= memory.total
-    arena = [span for span in memory.spans if span.kind == "arena"]
-    assert memory.arena <= sum(span.bytes for span in arena)
-    assert memory.arena >= max((span.bytes for span in arena), default=0)
+    blocks = placement.memory.blocks
+    assert [block.context for block in blocks] == [CONTEXT_BYTES, *([0] * (len(blocks) - 1))]
+    for index, block in enumerate(blocks):
+        assert block.total % 16 == 0 and block.total > 0
+        end = block.context
+        for state in graph.states.values():
+            if placement.states[state.name].block == index:
+                assert placement.states[state.name].first == end and end % 16 == 0
+                end += -(-state.bytes // 16) * 16
+        assert end == block.context + block.states
+        for span in block.spans:
+            assert span.offset % 16 == 0 and span.offset + span.bytes <= block.total
+        arena = [span for span in block.spans if span.kind == "arena"]
+        assert block.bound <= block.arena <= sum(span.bytes for span in arena)
+        assert block.bound >= max((span.bytes for span in arena), default=0)
+    assert sorted(placement.buffers) == sorted(
+        span.name for block in blocks for span in block.spans if span.kind == "arena"
+    )
 
 
 @st.composite
@@ -124,11 +133,15 @@ def programs(draw: st.DrawFn) -> Graph:
 
 
 @settings(max_examples=300, deadline=None)
-@given(programs(), st.integers(1, 4))
-def test_random_programs_keep_their_values(graph: Graph, rows: int) -> None:
-    placement = place(graph, rows, {})
+@given(programs(), st.integers(1, 4), st.lists(st.integers(0, 60), max_size=2))
+def test_random_programs_keep_their_values(graph: Graph, rows: int, sizes: list[int]) -> None:
+    spaces = [*(Room(f"r{i}", 16 * size, 1 + i) for i, size in enumerate(sizes)), Room("last", None, 9)]
+    placement = place(graph, rows, PLAIN, spaces)
     check_plan(graph, placement, rows, {})
     check_spans(graph, placement)
+    for room in spaces[:-1]:
+        block = placement.memory.in_region(room.name)
+        assert block is None or room.bytes is None or block.total <= room.bytes
 
 
 def test_the_check_sees_an_overlap() -> None:
@@ -136,11 +149,11 @@ def test_the_check_sees_an_overlap() -> None:
     for name in ("a", "b", "c"):
         graph.buffer(name, BufferKind.FLOAT, 4)
     graph.ops += [Touch(None, "", (), ("a",)), Touch(None, "", (), ("b",)), Touch(None, "", ("a", "b"), ("c",))]
-    placement = place(graph, 1, {})
+    placement = place(graph, 1, PLAIN, ONE)
     check_plan(graph, placement, 1, {})
-    placement.buffers["b"] = placement.buffers["a"]
+    wrong = replace(placement, buffers={**placement.buffers, "b": placement.buffers["a"]})
     with pytest.raises(AssertionError, match="op 2 finds a overwritten"):
-        check_plan(graph, placement, 1, {})
+        check_plan(graph, wrong, 1, {})
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 16])
@@ -152,12 +165,14 @@ def test_the_check_sees_an_overlap() -> None:
 )
 def test_real_models_keep_their_values(path: Path, scheme: Scheme, rows: int) -> None:
     graph = load_graph(path, scheme, StateType.F16)
-    strides = plan_layouts(graph, KernelSet(("portable",))).strides
-    placement = place(graph, rows, strides)
-    check_plan(graph, placement, rows, strides)
-    check_spans(graph, placement)
-    arena = [span for span in placement.memory.spans if span.kind == "arena"]
-    assert placement.memory.arena < sum(span.bytes for span in arena)  # something is shared
+    layouts = plan_layouts(graph, KernelSet(("portable",)))
+    for spaces in (ONE, [Room("fast", 700), Room("slow", None, 3)]):
+        placement = place(graph, rows, layouts, spaces)
+        check_plan(graph, placement, rows, layouts.strides)
+        check_spans(graph, placement)
+    (block,) = place(graph, rows, layouts, ONE).memory.blocks
+    assert block.arena < sum(span.bytes for span in block.spans if span.kind == "arena")  # something is shared
+    assert block.arena == block.bound
 
 
 def test_two_that_never_meet_share_one_place() -> None:
@@ -168,10 +183,38 @@ def test_two_that_never_meet_share_one_place() -> None:
     for name in ("a", "b", "c", "d"):
         graph.ops.append(Touch(None, "", previous, (name,)))
         previous = (name,)
-    assert place(graph, 1, {}).memory.arena == 2 * 64 * 4
+    assert place(graph, 1, PLAIN, ONE).memory.blocks[0].arena == 2 * 64 * 4
 
 
 def test_states_do_not_depend_on_the_rows_and_halve_in_f16() -> None:
     wide, narrow = (load_graph(ORACLE / "mixtral-base", Scheme.W8A8, kv) for kv in StateType)
-    assert place(wide, 1, {}).memory.states == place(wide, 9, {}).memory.states
-    assert place(wide, 1, {}).memory.states == 2 * place(narrow, 1, {}).memory.states
+    layouts = [plan_layouts(graph, KernelSet(("portable",))) for graph in (wide, narrow)]
+
+    def states(graph: Graph, rows: int) -> int:
+        return place(graph, rows, layouts[graph is narrow], ONE).memory.blocks[0].states
+
+    assert states(wide, 1) == states(wide, 9) == 2 * states(narrow, 1)
+
+
+def test_hot_buffers_are_near_and_states_fill_what_is_left() -> None:
+    """On the STM32H7 the products' inputs are in DTCM, the states of the layers in both."""
+    board = load_board("nucleo-h743zi")
+    graph = load_graph(ORACLE / "mixtral-base", Scheme.W4A8, StateType.F32)
+    layouts = plan_layouts(graph, KernelSet(board.kernels))
+    spaces = rooms(board, graph, 1)
+    assert [(room.name, room.cost) for room in spaces] == [("dtcm", 1), ("axi", 2), ("sram1", 3), ("sram2", 3)]
+    whole = place(graph, 1, layouts, spaces).memory
+    assert [block.name for block in whole.blocks] == ["memory"]  # it fits into DTCM
+    memory = place(graph, 1, layouts, [Room("dtcm", whole.total - 16), Room("axi", None, 2)]).memory
+    assert [block.name for block in memory.blocks] == ["memory_dtcm", "memory_axi"]
+    hottest = max((span for block in memory.blocks for span in block.spans), key=lambda span: span.heat / span.bytes)
+    assert hottest.name == "normed_q" and hottest in memory.blocks[0].spans
+
+
+def test_pins_are_obeyed_even_when_that_is_slow() -> None:
+    graph = load_graph(ORACLE / "mixtral-base", Scheme.W8A8, StateType.F32)
+    layouts = plan_layouts(graph, KernelSet(("portable",)))
+    spaces = [Room("fast", None), Room("slow", None, 5)]
+    memory = place(graph, 1, layouts, spaces, {"x": "slow", "layers.0.key": "slow"}).memory
+    slow = memory.in_region("slow")
+    assert slow is not None and {span.name for span in slow.spans} == {"x", "layers.0.key"}

@@ -35,7 +35,7 @@ def package(kind: str) -> Package:
         recipe_hash="",
         model_bin_bytes=0,
         sections=(),
-        memory=Memory(0, 0, 0, 0, ()),
+        memory=Memory((), 0),
         code_estimate=0,
     )
 

@@ -10,7 +10,7 @@ from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import SCHEMA, EmulatorNote, Group, Part, RegionUse, Report
 from colibri.footprint.stack import StackBound, StackFrame, StackUse
 from colibri.package import SCHEMA as PACKAGE_SCHEMA
-from colibri.package import Memory, ModelFacts, OpFact, Package, Span
+from colibri.package import Block, Memory, ModelFacts, OpFact, Package, Span
 
 EXPERT = 3000
 HOSTILE = """</script><script>document.title='owned'</script><img src=x onerror="document.title='owned'">'"&{{ 7*7 }}"""
@@ -96,7 +96,7 @@ def sample_package(*, layers: int = 2, name: str = "x") -> Package:
     }
     base = 64 + 256
     spans = [
-        Span(buffer, "arena", base + offset, size, live[0][0], live[-1][1], live)
+        Span(buffer, "arena", base + offset, size, live[0][0], live[-1][1], 0, live)
         for buffer, (offset, size, live) in lives.items()
     ]
     return Package(
@@ -115,7 +115,7 @@ def sample_package(*, layers: int = 2, name: str = "x") -> Package:
         recipe_hash="cd" * 16,
         model_bin_bytes=1000,
         sections=(),
-        memory=Memory(64, 256, 96, base + 96, tuple(spans)),
+        memory=Memory((Block("memory", "axi", 64, 256, 96, base + 96, 96, True, tuple(spans)),), base + 96),
         code_estimate=0,
         ops=tuple(ops),
     )
@@ -123,6 +123,4 @@ def sample_package(*, layers: int = 2, name: str = "x") -> Package:
 
 def without_ops(package: Package) -> Package:
     """As an older generator wrote it."""
-    spans = tuple(msgspec.structs.replace(span, live=()) for span in package.memory.spans)
-    memory = msgspec.structs.replace(package.memory, spans=spans)
-    return msgspec.structs.replace(package, ops=(), memory=memory)
+    return msgspec.structs.replace(package, ops=())

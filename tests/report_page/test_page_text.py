@@ -64,7 +64,7 @@ def test_the_same_input_gives_the_same_bytes(package: Path) -> None:
 def test_a_package_knows_its_ops_and_lifetimes(package: Path) -> None:
     facts = load_package(package)
     assert [op.kind for op in facts.ops] == ["Linear", "Activation", "Router", "Quantise", "Experts", "Add", "Linear"]
-    for span in facts.memory.spans:
+    for span in facts.memory.blocks[0].spans:
         if span.kind == "arena":
             assert (span.live[0][0], span.live[-1][1]) == (span.first, span.last)
     page = render_html(package)

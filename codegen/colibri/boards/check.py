@@ -119,7 +119,7 @@ def _check_regions(board: Board, where: str) -> None:
             )
     if repeated := _first_repeated(region.name for region in board.memory):
         raise BadInput(f"two regions are called {repeated!r}", where=f"{where}: memory")
-    for what in Holds:
+    for what in (what for what in Holds if what is not Holds.KERNELS):
         if not any(what in region.holds for region in board.memory):
             raise BadInput(f"no region holds {what}", where=f"{where}: memory", hint="name it in one region's `holds`")
     if bare and (pair := _overlap(board.memory, {})):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 
 import msgspec
@@ -15,13 +16,14 @@ class MemoryKind(StrEnum):
 
 
 class Holds(StrEnum):
-    """What the linker puts into a region."""
+    """What the linker puts into a region. Kernels are code that is copied into RAM at start-up; the rest is needed."""
 
     CODE = "code"
     WEIGHTS = "weights"
     DATA = "data"
     STACK = "stack"
     ARENA = "arena"
+    KERNELS = "kernels"
 
 
 class BoardKind(StrEnum):
@@ -61,6 +63,18 @@ class Cpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fpu: bool
 
 
+class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A register whose bits switch a region on: the start-up sets them before anything touches it.
+
+    Attributes:
+        register: its address.
+        bits: to be set; the others stay.
+    """
+
+    register: int
+    bits: int
+
+
 class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One memory region.
 
@@ -68,7 +82,9 @@ class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         origin: first address; 0 for a Linux board, where the loader chooses.
         length: bytes, the physical wall; 0 for a Linux board without a limit.
         budget: bytes that may be used, at most ``length``; 0 means ``length``.
-        holds: what goes there; empty when nothing does by default.
+        holds: what goes there; empty when nothing does by default. Several regions may hold the arena.
+        clock: what switches the region on; None when it always is. An emulator has no such register.
+        cost: time of a byte moved, relative to the fastest memory of the board: hot buffers go where it is small.
     """
 
     name: str
@@ -77,6 +93,8 @@ class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origin: int = 0
     budget: int = 0
     holds: tuple[Holds, ...] = ()
+    cost: int = 1
+    clock: Clock | None = None
 
     @property
     def limit(self) -> int:
@@ -110,7 +128,8 @@ class Emulator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         args: arguments before the image, e.g. ``("-M", "netduinoplus2")``.
         proves: see `Proves`.
         trap: how the port reaches the host on bare metal: ``bkpt``, ``svc`` (Arm) or ``ebreak`` (RISC-V).
-        origins: region name to address, where the emulated memory map differs from the board's.
+        origins: region name to address, where the emulated memory map differs from the board's; they matter to
+            packages that use the region.
         apt: Debian and Ubuntu packages that install it.
         note: one sentence on what this run does not show.
     """
@@ -156,3 +175,16 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def region_for(self, what: Holds) -> Region:
         """The first region that holds ``what`` (the loader guarantees that there is one)."""
         return next(region for region in self.memory if what in region.holds)
+
+
+def for_regions(board: Board, used: Collection[str]) -> Board:
+    """The board as a package sees it that uses only some regions: what an emulator moves besides does not matter.
+
+    An emulator that still moves a region no longer proves the memory map.
+    """
+    emulators = []
+    for emulator in board.emulators:
+        origins = {name: origin for name, origin in emulator.origins.items() if name in used}
+        proves = Proves.CORE if origins and emulator.proves is Proves.MAP else emulator.proves
+        emulators.append(msgspec.structs.replace(emulator, origins=origins, proves=proves))
+    return msgspec.structs.replace(board, emulators=tuple(emulators))

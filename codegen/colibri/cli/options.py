@@ -38,6 +38,8 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--drop-expert", multiple=True, metavar="LAYER:ID", help="Leave an expert out; repeatable."),
             click.option("--keep-experts", type=click.Path(path_type=Path), metavar="FILE",
                          help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
+            click.option("--place", type=click.Path(path_type=Path), metavar="FILE",
+                         help="Your own wishes where buffers and kernels go: TOML, see docs/memory.md."),
             click.option("--prefix", metavar="NAME",
                          help="Prefix of C names.  [default: from the checkpoint's folder]"),
         ]
@@ -55,16 +57,18 @@ def parse_options(
     context: int | None,
     drop_expert: tuple[str, ...],
     keep_experts: Path | None,
+    place: Path | None,
     prefix: str | None,
 ) -> Options:
     """The options as generation takes them.
 
     Raises:
         UsageError: ``--drop-expert`` is not LAYER:ID.
-        BadInput: the file of experts to keep.
+        BadInput: the file of experts to keep, or that of ``--place``.
     """
     from colibri.generate import Options
     from colibri.graph.graph import StateType
+    from colibri.passes.pins import Pins, load_pins
     from colibri.passes.quantise import Scheme
 
     drop: dict[int, set[int]] = {}
@@ -74,7 +78,8 @@ def parse_options(
             raise UsageError(f"{text[:40]!r} is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
         drop.setdefault(int(match[1]), set()).add(int(match[2]))
     keep = {} if keep_experts is None else read_keep_file(keep_experts)
-    return Options(Scheme(scheme), StateType(kv), batch, prefill, context, drop, keep, prefix)
+    pins = Pins() if place is None else load_pins(place)
+    return Options(Scheme(scheme), StateType(kv), batch, prefill, context, drop, keep, prefix, pins)
 
 
 def read_keep_file(path: Path) -> dict[int, set[int]]:

@@ -43,14 +43,16 @@ class Block:
     Attributes:
         name: C name: ``input``, ``layer``, ``output``; further kinds of layer are ``layer_b``, …
         members: the descriptor.
-        rows_of: one descriptor per layer: member to offset or offsets, in bytes.
+        rows_of: one descriptor per layer: member to offset or offsets, in bytes; or to the name of a memory block.
+        homes: slot of a state to the memory blocks that it lies in, one for each layer.
         functions: rows of the call to the function's declarations and statements.
     """
 
     name: str
     ops: list[Op]
     members: dict[str, Field] = field(default_factory=dict)
-    rows_of: list[dict[str, int | list[int]]] = field(default_factory=list)
+    rows_of: list[dict[str, int | str | list[int]]] = field(default_factory=list)
+    homes: dict[str, list[int]] = field(default_factory=dict)
     functions: dict[int, BlockFunction] = field(default_factory=dict)
 
     @property
@@ -229,7 +231,9 @@ class CScope:
     def state(self, slot: str) -> str:
         """Pointer to a state; its offset is in the descriptor."""
         self._function.uses_descriptor = True
-        return f"colibri_at(c->memory, l->{slot})"
+        homes = self._block.homes[slot]
+        base = self._placement.memory_in(f"l->{slot}_in" if len(set(homes)) > 1 else homes[0])
+        return f"colibri_at({base}, l->{slot})"
 
     def position(self) -> str:
         """Position of the call's first row."""
@@ -256,8 +260,9 @@ class CScope:
         return parts
 
     def _declare(self, name: str, element: str, buffer: str, suffix: str) -> str:
+        base = self._placement.memory_in(self._placement.buffers[buffer].block)
         self._function.declarations[name] = (
-            f"{element} *const {name} = colibri_at(c->memory, AT_{buffer.upper()}{suffix});"
+            f"{element} *const {name} = colibri_at({base}, AT_{buffer.upper()}{suffix});"
         )
         return name
 

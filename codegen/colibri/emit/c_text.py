@@ -31,7 +31,7 @@ def model_c_values(module: Module, graph: Graph, prefix: str) -> dict[str, objec
     return {
         "headers": module.headers,
         "instances": module.instances,
-        "arena": module.arena,
+        "arenas": module.arenas,
         "blocks": [_block_text(block, graph, prefix) for block in module.blocks],
         "programs": [_program(module.steps, graph, rows, prefix) for rows in module.row_counts],
     }
@@ -54,8 +54,8 @@ def _block_text(block: Block, graph: Graph, prefix: str) -> _BlockText:
     return _BlockText(block.name, _title(block), list(block.members.values()), rows, functions)
 
 
-def _member(name: str, value: int | list[int]) -> str:
-    text = str(value) if isinstance(value, int) else "{" + ", ".join(str(item) for item in value) + "}"
+def _member(name: str, value: int | str | list[int]) -> str:
+    text = "{" + ", ".join(str(item) for item in value) + "}" if isinstance(value, list) else str(value)
     return f".{name} = {text}"
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
-from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.boards.profile import Board, BoardKind, Clock, Emulator, EmulatorKind, Holds, MemoryKind, Region
 from colibri.emit.literals import comment_text
 from colibri.emit.templates import render
 from colibri.errors import BadInput
+from colibri.package import Block, FastCode, Memory
 from colibri.paths import data_folder
 
 TEMPLATE = "package/board.ld.j2"
@@ -56,20 +59,41 @@ class _Segments:
     stack: _Segment
     data: _Segment
     bss: _Segment
-    arena: _Segment
+    blocks: tuple[_Segment, ...]
+    vectors: _Segment
+    fast: tuple[_Segment, ...]
 
     def rows(self) -> list[_Segment]:
-        return list(dict.fromkeys((self.code, self.weights, self.stack, self.data, self.bss, self.arena)))
+        read_only = (self.vectors, *self.fast, self.code, self.weights)
+        return list(dict.fromkeys((*read_only, self.stack, self.data, self.bss, *self.blocks)))
 
 
-def linker_script(board: Board, emulator: Emulator | None, prefix: str) -> str:
-    """Return the GNU ld and lld script of a bare-metal board.
+@dataclass(frozen=True)
+class _BlockRow:
+    """Where a block of the model's memory goes."""
+
+    section: str
+    region: str
+    segment: str
+
+
+def block_section(block: Block) -> str:
+    """Section that a program puts a block of the model's memory into, for the linker script to find."""
+    return f".colibri.{block.region}"
+
+
+def linker_script(
+    board: Board, emulator: Emulator | None, prefix: str, memory: Memory, fast_code: FastCode | None = None
+) -> str:
+    """Return the GNU ld and lld script of a package for a bare-metal board.
 
     Args:
-        board: its regions say where code, weights, data, stack and arena go.
+        board: its regions say where code, weights, data and stack go.
         emulator: whose memory map differs from the board's (``origins``), or None for the board itself. For
             user-mode QEMU the loader fills ``.data``, so it is not copied from flash.
         prefix: of the model, for the banner.
+        memory: the plan, which says where the model's memory goes.
+        fast_code: kernels that run from RAM.
 
     Raises:
         BadInput: a Linux board, no stack size, or an emulator's origin for a region that the board has not.
@@ -77,7 +101,8 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str) -> str:
     _check(board, emulator)
     user_mode = emulator is not None and emulator.kind is EmulatorKind.QEMU_USER
     riscv = board.cpu.arch.startswith("riscv")
-    segments = _segments(board, user_mode)
+    fast = fast_code or FastCode("", ())
+    segments = _segments(board, memory, fast, user_mode)
     values: dict[str, object] = {
         "title": comment_text(board.title),
         "emulator": emulator.name if emulator else "",
@@ -91,13 +116,20 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str) -> str:
         "weights": board.region_for(Holds.WEIGHTS).name,
         "data": board.region_for(Holds.DATA).name,
         "stack": board.region_for(Holds.STACK).name,
-        "arena": board.region_for(Holds.ARENA).name,
+        "blocks": [
+            _BlockRow(block_section(block), block.region, segment.name)
+            for block, segment in zip(memory.blocks, segments.blocks, strict=True)
+        ],
         "code_segment": segments.code.name,
         "weights_segment": segments.weights.name,
         "stack_segment": segments.stack.name,
         "data_segment": segments.data.name,
         "bss_segment": segments.bss.name,
-        "arena_segment": segments.arena.name,
+        "fast_region": fast.region,
+        "fast_segment": "".join(one.name for one in segments.fast),
+        "vectors_segment": segments.vectors.name,
+        "fast_functions": fast.functions,
+        "clock": _clock(board, emulator, memory),
         "stack_bytes": board.stack,
         "data_align": _PAGE if user_mode else 8,
         "copied": not user_mode,
@@ -142,7 +174,7 @@ def _region_row(region: Region, emulator: Emulator | None) -> _RegionRow:
     origin = emulator.origins.get(region.name, region.origin) if emulator else region.origin
     return _RegionRow(
         name=region.name,
-        access="rx" if region.kind is MemoryKind.FLASH else "rw",
+        access="rx" if region.kind is MemoryKind.FLASH else "rwx" if Holds.KERNELS in region.holds else "rw",
         origin=f"0x{origin:08x}",
         length=_size(region.length),
         holds=", ".join(region.holds) or "free",
@@ -157,16 +189,31 @@ def _size(length: int) -> str:
     return str(length)
 
 
-def _segments(board: Board, user_mode: bool) -> _Segments:
+def _clock(board: Board, emulator: Emulator | None, memory: Memory) -> Clock:
+    """What the start-up must set before it calls anybody: one register, as one chip's regions share it.
+
+    Raises:
+        BadInput: two registers.
+    """
+    regions = {region.name: region for region in board.memory}
+    clocks = [clock for block in memory.blocks if (clock := regions[block.region].clock) is not None]
+    if emulator is not None or not clocks:
+        return Clock(0, 0)
+    if len({clock.register for clock in clocks}) > 1:
+        raise BadInput("two registers switch regions of this package on", where=f"board {board.id}")
+    return Clock(clocks[0].register, reduce(or_, (clock.bits for clock in clocks)))
+
+
+def _segments(board: Board, memory: Memory, fast: FastCode, user_mode: bool) -> _Segments:
     """Group the sections by region and access.
 
     On a board the first values of .data travel in flash, so it is a segment of its own. A user-mode emulator
-    maps what follows .data in the same region together with it, as pages cannot be shared.
+    maps what follows .data in the same region together with it, as pages cannot be shared. Fast code lies in flash
+    between vectors and code, so these are then two segments.
     """
     code = board.region_for(Holds.CODE).name
     weights = board.region_for(Holds.WEIGHTS).name
     data = board.region_for(Holds.DATA).name
-    arena = board.region_for(Holds.ARENA).name
     read_only = _Segment(f"{code}_segment", _READ | _EXECUTE)
     initialised = _Segment("data_segment", _READ | _WRITE)
     zeroed = initialised if user_mode else _Segment(f"{data}_segment", _READ | _WRITE)
@@ -176,7 +223,12 @@ def _segments(board: Board, user_mode: bool) -> _Segments:
         stack=_Segment("stack_segment", _READ | _WRITE),
         data=initialised,
         bss=zeroed,
-        arena=zeroed if arena == data else _Segment(f"{arena}_segment", _READ | _WRITE),
+        blocks=tuple(
+            zeroed if block.region == data else _Segment(f"{block.region}_segment", _READ | _WRITE)
+            for block in memory.blocks
+        ),
+        vectors=_Segment("vectors_segment", _READ | _EXECUTE) if fast.functions and not user_mode else read_only,
+        fast=(_Segment(f"{fast.region}_segment", _READ | _EXECUTE),) if fast.functions else (),
     )
 
 

@@ -32,11 +32,20 @@ class Step:
 
 @dataclass(frozen=True)
 class ArenaEntry:
-    """A constant of the arena enum."""
+    """A constant of an arena enum."""
 
     name: str
     offset: int
     doc: str
+
+
+@dataclass(frozen=True)
+class Arena:
+    """What is in one block of memory; ``index`` is the constant for it when there are several."""
+
+    index: str
+    region: str
+    entries: list[ArenaEntry]
 
 
 @dataclass(frozen=True)
@@ -47,8 +56,16 @@ class Module:
     instances: list[Instance]
     blocks: list[Block]
     steps: list[Step]
-    arena: list[ArenaEntry]
+    arenas: list[Arena]
     row_counts: tuple[int, ...]
+
+    def kernels(self) -> list[set[str]]:
+        """For each op of the graph, the kernels that it calls for whatever number of rows."""
+        found: list[set[str]] = []
+        for step in self.steps:
+            functions = step.block.functions.values()
+            found += [set().union(*one) for one in zip(*(each.calls for each in functions), strict=True)] * step.count
+        return found
 
     def calls(self) -> list[list[str]]:
         """For each op of the graph, the kernels that it calls for one token or one call of forward."""
@@ -74,7 +91,7 @@ def build_module(
                 scope.emit(op)
     headers = [instances.headers[stem] for stem in sorted(instances.headers)]
     return Module(
-        headers, list(instances.made.values()), blocks, steps, _arena(graph, layouts, placement, rows), row_counts
+        headers, list(instances.made.values()), blocks, steps, _arenas(graph, layouts, placement, rows), row_counts
     )
 
 
@@ -92,7 +109,20 @@ def _find_blocks(graph: Graph, placement: Placement, model_bin: ModelBin) -> tup
             steps[-1] = Step(block, steps[-1].first, steps[-1].count + 1)
         else:
             steps.append(Step(block, len(block.rows_of) - 1, 1))
-    return steps, list(by_signature.values())
+    blocks = list(by_signature.values())
+    for block in blocks:
+        _name_homes(block, placement)
+    return steps, blocks
+
+
+def _name_homes(block: Block, placement: Placement) -> None:
+    """A state that lies in different memory blocks for different layers needs a member that says in which."""
+    for slot, homes in block.homes.items():
+        if len(set(homes)) > 1:
+            member = f"{slot}_in"
+            block.members[member] = Field(member, f"memory block of {slot}")
+            for row, home in zip(block.rows_of, homes, strict=True):
+                row[member] = placement.block_constant(home)
 
 
 def _block_name(layer: int | None, index: int, made: list[Block]) -> str:
@@ -104,8 +134,8 @@ def _block_name(layer: int | None, index: int, made: list[Block]) -> str:
 
 def _descriptor(
     graph: Graph, block: Block, ops: list[Op], placement: Placement, model_bin: ModelBin
-) -> dict[str, int | list[int]]:
-    row: dict[str, int | list[int]] = {}
+) -> dict[str, int | str | list[int]]:
+    row: dict[str, int | str | list[int]] = {}
     for op in ops:
         for slot, name in op.weights().items():
             block.members.setdefault(slot, Field(slot, weight_doc(graph, name)))
@@ -115,22 +145,26 @@ def _descriptor(
         for slot, name in op.states().items():
             state = graph.states[name]
             block.members.setdefault(slot, Field(slot, f"state, {state.type} [{state.capacity}, {state.width}]"))
-            row[slot] = placement.states[name]
+            place = placement.states[name]
+            row[slot] = place.first
+            block.homes.setdefault(slot, []).append(place.block)
         if experts := op.experts():
             block.members.setdefault("experts", Field("experts", ", ".join(experts[0]), len(experts)))
             row["experts"] = [model_bin.offsets[next(iter(slots.values()))] for slots in experts]
     return row
 
 
-def _arena(graph: Graph, layouts: Layouts, placement: Placement, rows: int) -> list[ArenaEntry]:
-    entries = []
+def _arenas(graph: Graph, layouts: Layouts, placement: Placement, rows: int) -> list[Arena]:
+    arenas = [
+        Arena(placement.block_constant(index), block.region, []) for index, block in enumerate(placement.memory.blocks)
+    ]
     buffers = all_buffers(graph)
     for name, place in sorted(placement.buffers.items(), key=lambda item: (item[1].first, item[0])):
-        buffer = buffers[name]
+        buffer, entries = buffers[name], arenas[place.block].entries
         doc = buffer_doc(buffer, rows, layouts.strides.get(name, buffer.width))
         entries.append(ArenaEntry(f"AT_{name.upper()}", place.first, doc))
         if place.second >= 0:
             suffix, what = ("_WEIGHT", "f32") if buffer.kind is BufferKind.ROUTE else ("_SCALE", "f32")
             shape = f"[{buffer.fixed_rows or rows}]" + (f"[{buffer.width}]" if suffix == "_WEIGHT" else "")
             entries.append(ArenaEntry(f"AT_{name.upper()}{suffix}", place.second, f"{what} {shape}"))
-    return entries
+    return arenas

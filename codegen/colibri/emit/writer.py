@@ -11,14 +11,15 @@ from colibri import __version__
 from colibri.boards.profile import Board, BoardKind
 from colibri.emit.c_layout import lay_out
 from colibri.emit.c_text import model_c_values
-from colibri.emit.linker import linker_script, port_files
+from colibri.emit.linker import block_section, linker_script, port_files
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import ModelBin
 from colibri.emit.module import Module
 from colibri.emit.templates import render
 from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
-from colibri.package import FILE_NAME, Package, load_package
+from colibri.package import FILE_NAME, Memory, Package, load_package
+from colibri.passes.place import CONTEXT_BYTES
 from colibri.paths import data_folder
 from colibri.toolchain.buildfiles import Sources, script_name, write_build_files
 
@@ -143,7 +144,7 @@ def _fill(folder: Path, contents: Contents) -> None:
         for emulator in (None, *board.emulators):
             name = script_name(board, emulator)
             if not (folder / name).exists():
-                _write(folder / name, linker_script(board, emulator, package.prefix))
+                _write(folder / name, linker_script(board, emulator, package.prefix, package.memory, package.fast_code))
     write_build_files(folder, board, package.prefix, Sources(("src/model.c", "src/model_bin.S", *library), port))
     package.save(folder)
 
@@ -194,6 +195,18 @@ class _Macro:
     doc: str
 
 
+def _memory_macros(memory: Memory, prefix: str) -> list[_Macro]:
+    if len(memory.blocks) == 1:
+        return [_Macro(f"{prefix}_MEMORY_BYTES", str(memory.total), "of the caller's block, aligned to 16")]
+    return [
+        *(
+            _Macro(f"{prefix}_{block.name.upper()}_BYTES", str(block.total), "of the block there, aligned to 16")
+            for block in memory.blocks
+        ),
+        _Macro(f"{prefix}_MEMORY_BYTES", str(memory.total), "of all blocks"),
+    ]
+
+
 def _common_values(contents: Contents) -> dict[str, object]:
     package, graph = contents.package, contents.graph
     model, memory = package.model, package.memory
@@ -217,7 +230,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
         *shape,
         _Macro(f"{prefix}_LAYERS", str(len(model.experts)), f"with experts: {experts} kept"),
         _Macro(f"{prefix}_TOP_K", str(model.top_k), "experts that run for each " + ("token" if tokens else "sample")),
-        _Macro(f"{prefix}_MEMORY_BYTES", str(memory.total), "of the caller's block, aligned to 16"),
+        *_memory_macros(memory, prefix),
         _Macro(f"{prefix}_MODEL_BYTES", str(package.model_bin_bytes), "of model.bin"),
     ]  # fmt: skip
     labels = [
@@ -246,8 +259,14 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "outputs": model.outputs,
         "top_k": model.top_k,
         "expert_counts": model.experts,
-        "context_bytes": memory.context,
+        "context_bytes": CONTEXT_BYTES,
         "memory_bytes": memory.total,
+        "memory_blocks": memory.blocks,
+        "memory_params": ", ".join(f"void *{block.name}, size_t {block.name}_bytes" for block in memory.blocks),
+        "memory_arguments": ", ".join(
+            f"{package.prefix}_{block.name}, sizeof {package.prefix}_{block.name}" for block in memory.blocks
+        ),
+        "block_section": block_section,
         "model_bytes": package.model_bin_bytes,
         "weight_bytes": last,
         "abi_row": ", ".join(f"0x{byte:02X}" for byte in contents.model_bin.abi_hash),

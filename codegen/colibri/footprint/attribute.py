@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from colibri.errors import ColibriError
 from colibri.footprint.elf import ElfSection, Image, Place
 from colibri.footprint.layout import Extent, Layout
 from colibri.footprint.linker import Input
 from colibri.footprint.owners import Content, Owner, Owners, content, stem, subject
-from colibri.package import Package
+from colibri.package import Block, Package
 
 _NAMES_SHOWN = 3
 
@@ -65,7 +66,7 @@ def attribute(image: Image, layout: Layout, inputs: Iterable[Input], owners: Own
         inputs: input sections as the linker's map places them, in any order.
 
     Raises:
-        ColibriError: ``PREFIX_bin`` or ``PREFIX_memory`` is missing, or is not wholly in the image.
+        ColibriError: ``PREFIX_bin`` or a block of the model's memory is missing, or is not wholly in the image.
     """
     known = _known(image, package)
     by_output: dict[str, list[Input]] = {}
@@ -110,7 +111,8 @@ def _fill(extent: Extent, labels: dict[ElfSection, list[Label]]) -> Iterator[Pie
             yield Piece(extent.region, section.address - position, *gap)
         first, position = False, section.end
         if extent.stored_copy:
-            yield Piece(extent.region, section.bytes, GroupKind.DATA, (f"load image of {section.name}",))
+            group = GroupKind.CODE if section.code else GroupKind.DATA
+            yield Piece(extent.region, section.bytes, group, (f"load image of {section.name}",))
         else:
             yield from (Piece(extent.region, part.end - part.start, part.group, part.path) for part in labels[section])
     if position < end:
@@ -192,12 +194,15 @@ def _known(image: Image, package: Package) -> dict[str, list[Label]]:
     """Labels that package.json knows, by the output section that they are in."""
     known: dict[str, list[Label]] = {}
     for symbol, length, labels in (
-        (f"{package.prefix}_bin", package.model_bin_bytes, _weights),
-        (f"{package.prefix}_memory", package.memory.total, _memory),
+        (f"{package.prefix}_bin", package.model_bin_bytes, partial(_weights, package=package)),
+        *(
+            (f"{package.prefix}_{block.name}", block.total, partial(_block, block=block))
+            for block in package.memory.blocks
+        ),
     ):
         if length:
             place = _place(image, symbol, length)
-            known.setdefault(place.section, []).extend(labels(place.address, package))
+            known.setdefault(place.section, []).extend(labels(place.address))
     return known
 
 
@@ -220,21 +225,19 @@ def _weights(base: int, package: Package) -> list[Label]:
     return [*labels, Label(base, base + package.model_bin_bytes, GroupKind.WEIGHTS, ("alignment",))]
 
 
-def _memory(base: int, package: Package) -> list[Label]:
-    memory = package.memory
-    states, arena = base + memory.context, base + memory.context + memory.states
+def _block(base: int, block: Block) -> list[Label]:
+    states, arena = base + block.context, base + block.context + block.states
     kinds = {"context": GroupKind.CONTEXT, "state": GroupKind.STATES}
     labels = [
         Label(base + span.offset, base + span.offset + span.bytes, kinds[span.kind], (span.name,))
-        for span in memory.spans
+        for span in block.spans
         if span.kind in kinds and span.bytes
     ]
     return [
         *labels,
         Label(base, states, GroupKind.CONTEXT, ("alignment",)),
         Label(states, arena, GroupKind.STATES, ("alignment",)),
-        Label(arena, arena + memory.arena, GroupKind.ARENA, ("buffers",)),
-        Label(arena + memory.arena, base + memory.total, GroupKind.PADDING, ("memory block",)),
+        Label(arena, base + block.total, GroupKind.ARENA, ("buffers",)),
     ]
 
 

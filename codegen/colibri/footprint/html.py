@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,13 +107,13 @@ def render_page(
     tiles = thin(whole)
     regions = [region for region in report.regions if region.groups]
     bars = [make_bar(region, tile) for region, tile in zip(regions, whole, strict=True)]
-    picture = lifetimes(package) if package else None
+    pictures = lifetimes(package) if package else ()
     sources = data_folder("templates") / "report"
     script = (sources / "page.js").read_text(encoding="utf-8")
     data = {
         "map": (MAP_WIDTH, MAP_HEIGHT),
         "regions": [_node(tile) for tile in tiles],
-        "lifetimes": _lifetime_data(package, picture),
+        "lifetimes": _lifetime_data(package, pictures),
     }
     page = render(
         "report/page.html.j2",
@@ -125,7 +125,7 @@ def render_page(
             "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             "data": _in_script(data),
             "facts": _facts(report, package, image),
-            "cards": _cards(report, whole, picture),
+            "cards": _cards(report, whole, pictures),
             "bars": bars,
             "unused": [region for region in report.regions if not region.groups and region.limit],
             "roles": _roles(whole),
@@ -135,7 +135,7 @@ def render_page(
             "rows": _rows(package) if package else "",
             "first_view": _first_view(tiles),
             "map_size": (MAP_WIDTH, MAP_HEIGHT),
-            "picture": picture,
+            "pictures": pictures,
             "frame": {
                 "width": WIDTH,
                 "height": HEIGHT,
@@ -208,17 +208,22 @@ def _trail(root: Tile, path: Iterable[int]) -> str:
     return " › ".join(names)
 
 
-def _lifetime_data(package: Package | None, picture: Lifetimes | None) -> dict[str, object] | None:
-    if package is None or picture is None:
+def _lifetime_data(package: Package | None, pictures: Sequence[Lifetimes]) -> dict[str, object] | None:
+    if package is None or not pictures:
         return None
     return {
-        "arena": picture.arena,
         "ops": [[op.name, op.layer, op.kind] for op in package.ops],
-        "live": picture.live,
         "plot": (LEFT, PLOT_WIDTH, WIDTH),
-        "buffers": [
-            [shape.span.name, shape.span.offset - picture.base, shape.span.bytes, shape.span.live]
-            for shape in picture.shapes
+        "blocks": [
+            {
+                "arena": picture.arena,
+                "live": picture.live,
+                "buffers": [
+                    [shape.span.name, shape.span.offset - picture.base, shape.span.bytes, shape.span.live]
+                    for shape in picture.shapes
+                ],
+            }
+            for picture in pictures
         ],
     }
 
@@ -233,7 +238,7 @@ def _roles(tiles: list[Tile]) -> list[Role]:
     return [role for role in Role if role in seen]
 
 
-def _cards(report: Report, tiles: list[Tile], picture: Lifetimes | None) -> list[Card]:
+def _cards(report: Report, tiles: list[Tile], pictures: Sequence[Lifetimes]) -> list[Card]:
     cards = []
     for kind, title in ((MemoryKind.FLASH, "Flash"), (MemoryKind.RAM, "RAM")):
         regions = [region for region in report.regions if region.kind is kind and region.groups]
@@ -253,9 +258,12 @@ def _cards(report: Report, tiles: list[Tile], picture: Lifetimes | None) -> list
         weights = sum(group.bytes for region in report.regions for group in region.groups if group.kind == "weights")
         share = 100 * sum(tile.bytes for tile in experts) / max(weights, 1)
         cards.append(Card("One expert", figure, "bytes", f"× {len(experts)}: {share:.1f} % of weights"))
-    if picture:
-        note = "at its lower bound" if not picture.gap else f"lower bound + {picture.gap:,}"
-        cards.append(Card("Working memory", f"{picture.arena:,}", "bytes", note))
+    if pictures:
+        gap = sum(picture.gap for picture in pictures)
+        note = "at its lower bound" if not gap else f"lower bound + {gap:,}"
+        if gap and all(picture.proven for picture in pictures):
+            note += ", proven least"
+        cards.append(Card("Working memory", f"{sum(picture.arena for picture in pictures):,}", "bytes", note))
     stack = report.stack
     if stack is not None and stack.program.bytes is not None:
         note = f"of {stack.reserve:,} reserved" if stack.reserve else "at most"

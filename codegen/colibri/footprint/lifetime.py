@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from colibri.package import Package, Span
+from colibri.package import Block, Package, Span
 
 WIDTH, HEIGHT = 1000, 392
 LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 74, 30, 914, 300
@@ -58,20 +58,26 @@ class Tick:
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """The picture, and what it proves.
+    """The picture of one block, and what it proves.
 
     Attributes:
+        region: where the block is.
+        alone: whether the package has no other block.
         arena: bytes of the arena, the height of the plot.
         base: where the arena starts in the block.
         bound: most bytes alive at one op: no placement takes less.
+        proven: whether no placement takes less than this one, even where it is above the bound.
         busiest: the first op where it is so.
         live: bytes alive at each op.
         states: bytes of what lives from call to call.
     """
 
+    region: str
+    alone: bool
     arena: int
     base: int
     bound: int
+    proven: bool
     busiest: int
     live: tuple[int, ...]
     states: int
@@ -88,18 +94,22 @@ class Lifetimes:
         return self.arena - self.bound
 
 
-def lifetimes(package: Package) -> Lifetimes | None:
-    """Picture the arena of a package; None when it has none, or is too old to know its ops."""
-    memory, ops = package.memory, len(package.ops)
+def lifetimes(package: Package) -> tuple[Lifetimes, ...]:
+    """Picture the arena of each block of a package that has one."""
+    found = (_picture(package, block) for block in package.memory.blocks)
+    return tuple(picture for picture in found if picture is not None)
+
+
+def _picture(package: Package, memory: Block) -> Lifetimes | None:
+    ops = len(package.ops)
     buffers = [span for span in memory.spans if span.kind == "arena" and span.bytes]
-    if not memory.arena or not ops or not buffers or not all(span.live for span in buffers):
+    if not memory.arena or not ops or not buffers:
         return None
     base = memory.context + memory.states
     live = tuple(
         sum(span.bytes for span in buffers if any(first <= op <= last for first, last in span.live))
         for op in range(ops)
     )
-    bound = max(live)
     across, up = PLOT_WIDTH / ops, PLOT_HEIGHT / memory.arena
     shapes, labels = [], []
     for order, span in enumerate(buffers):
@@ -111,10 +121,13 @@ def lifetimes(package: Package) -> Lifetimes | None:
         if label := next((found for left, width in boxes if (found := _label(span, left, top, width, height))), None):
             labels.append(label)
     return Lifetimes(
+        region=memory.region,
+        alone=len(package.memory.blocks) == 1,
         arena=memory.arena,
         base=base,
-        bound=bound,
-        busiest=live.index(bound),
+        bound=memory.bound,
+        proven=memory.proven,
+        busiest=live.index(max(live)),
         live=live,
         states=memory.states,
         context=memory.context,

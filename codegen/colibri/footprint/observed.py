@@ -7,7 +7,7 @@ import msgspec
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import Group, Report
 from colibri.footprint.stack import Observed
-from colibri.package import Package
+from colibri.package import Block, Package
 
 _ARENA_GROUPS = (GroupKind.CONTEXT, GroupKind.STATES, GroupKind.ARENA)
 
@@ -16,20 +16,26 @@ def with_observed(report: Report, observed: list[Observed], package: Package) ->
     """The report with the figures of the runs: of several emulators, in each row the largest."""
     if not observed:
         return report
-    water = max((one.arena for one in observed if one.arena is not None), default=None)
     depth = max((one.program.observed for one in observed if one.program.observed is not None), default=None)
-    memory = package.memory
-    figures = {GroupKind.STACK: depth}
-    # The block holds context, states and arena in this order: what is touched up to the high-water mark.
+    regions = []
+    for region in report.regions:
+        figures: dict[GroupKind, int | None] = {GroupKind.STACK: depth}
+        if block := package.memory.in_region(region.name):
+            figures |= _touched(block, observed)
+        groups = tuple(_seen(group, figures) for group in region.groups)
+        regions.append(msgspec.structs.replace(region, groups=groups))
+    return msgspec.structs.replace(report, regions=tuple(regions), observed=tuple(observed))
+
+
+def _touched(block: Block, observed: list[Observed]) -> dict[GroupKind, int | None]:
+    """A block holds context, states and arena in this order: what is touched up to the high-water mark."""
+    water = max((one.high_water for run in observed for one in run.memory if one.region == block.region), default=None)
+    figures: dict[GroupKind, int | None] = {}
     start = 0
-    for kind, size in zip(_ARENA_GROUPS, (memory.context, memory.states, memory.arena), strict=True):
+    for kind, size in zip(_ARENA_GROUPS, (block.context, block.states, block.arena), strict=True):
         figures[kind] = None if water is None else max(0, min(size, water - start))
         start += size
-    regions = tuple(
-        msgspec.structs.replace(region, groups=tuple(_seen(group, figures) for group in region.groups))
-        for region in report.regions
-    )
-    return msgspec.structs.replace(report, regions=regions, observed=tuple(observed))
+    return figures
 
 
 def _seen(group: Group, figures: dict[GroupKind, int | None]) -> Group:

@@ -233,17 +233,21 @@ def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] 
 
 def _predictions(index: int, layout: Layout, package: Package) -> dict[GroupKind, int]:
     """What the generator expected in a region; nothing for a kind that it cannot know (0)."""
-    memory = package.memory
     bare = package.board.kind is BoardKind.BARE
     expected = (
         (GroupKind.CODE, Holds.CODE, package.code_estimate),
         (GroupKind.WEIGHTS, Holds.WEIGHTS, package.model_bin_bytes),
-        (GroupKind.CONTEXT, Holds.ARENA, memory.context),
-        (GroupKind.STATES, Holds.ARENA, memory.states),
-        (GroupKind.ARENA, Holds.ARENA, memory.arena),
         (GroupKind.STACK, Holds.STACK, package.board.stack if bare else 0),
     )
-    return {kind: size for kind, what, size in expected if size and layout.home(what) == index}
+    found = {kind: size for kind, what, size in expected if size and layout.home(what) == index}
+    if block := package.memory.in_region(layout.regions[index].name):
+        figures = (
+            (GroupKind.CONTEXT, block.context),
+            (GroupKind.STATES, block.states),
+            (GroupKind.ARENA, block.arena),
+        )
+        found.update({kind: size for kind, size in figures if size})
+    return found
 
 
 def grouped(pieces: list[Piece], predicted: dict[GroupKind, int]) -> tuple[Group, ...]:

@@ -94,19 +94,32 @@ class ObservedEntry(msgspec.Struct, frozen=True):
         return self.observed / self.bound if self.observed is not None and self.bound else None
 
 
+class ObservedBlock(msgspec.Struct, frozen=True):
+    """What a run touched of a block of the model's memory.
+
+    Attributes:
+        high_water: bytes from its start to the end of the last touched one.
+        pages: of 4,096 bytes, touched at all.
+    """
+
+    region: str
+    high_water: int
+    pages: int
+
+
 class Observed(msgspec.Struct, frozen=True):
     """A run of the test program over all golden inputs. All sizes in bytes.
 
     Attributes:
         program: bound and depth of the whole test program.
         entries: public functions that the test program calls, in the order of its calls.
-        arena: from the start of the working memory to the end of what was touched in it; None when nothing was.
+        memory: for each block of the model's memory, what was touched in it.
     """
 
     emulator: str
     program: ObservedEntry
     entries: tuple[ObservedEntry, ...]
-    arena: int | None
+    memory: tuple[ObservedBlock, ...]
 
 
 def stack_use(folder: Path, package: Package, image: Path) -> StackUse:

@@ -79,10 +79,14 @@ def parse_disassembly(text: str, comment: str) -> list[Instruction]:
     Args:
         comment: what begins a comment: ``@``, ``#`` or ``//``.
     """
-    found = []
+    found: list[Instruction] = []
     for address, line in _LINE.findall(text):
         body, _, rest = line.partition(comment)
         name, _, operands = body.strip().partition("\t")
+        if name == ".word" and found and (found[-1].name, found[-1].operands) == ("ldr.w", "pc, [pc]"):
+            # How GNU ld reaches code that is too far for a branch: the word behind the load is the target.
+            target = f"{int(operands.strip(), 16) & ~1:x}"
+            found[-1] = Instruction(found[-1].address, "b.w", target, "", found[-1].comment)
         if not name or name.startswith("."):
             continue
         if " " in name:

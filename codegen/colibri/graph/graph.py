@@ -123,6 +123,10 @@ class Op(ABC):
         """Slot to state name."""
         return {}
 
+    def passes(self) -> dict[str, int]:
+        """How often one row goes through a whole state or scratch buffer; once where it is not said."""
+        return {}
+
     @abstractmethod
     def signature(self) -> tuple[object, ...]:
         """Everything that the C code depends on, weight and state names excepted."""

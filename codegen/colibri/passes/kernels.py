@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from colibri.errors import BadInput
 from colibri.graph.graph import BufferKind
 from colibri.graph.weights import WeightFormat
 from colibri.paths import data_folder
+
+_FUNCTION = re.compile(r"^static [^;{}()=]*?\b(colibri_\w+)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,12 @@ class KernelSet:
         """Packing of the dot kernel for a weight format and the kind of its input."""
         stem = dot_kernel(form, activations)
         return self._tiles[self.folder(stem), stem]
+
+
+def functions_of(headers: Iterable[Path]) -> list[str]:
+    """Names of the functions that kernel headers define, sorted: the compiler may make them functions of their own."""
+    texts = (header.read_text(encoding="utf-8") for header in headers)
+    return sorted({name for text in texts for name in _FUNCTION.findall(text)})
 
 
 def dot_kernel(form: WeightFormat, activations: BufferKind) -> str:

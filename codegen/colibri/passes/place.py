@@ -1,24 +1,38 @@
-"""Place every buffer in the caller's memory block: context, states, then the arena, where lifetimes may overlap."""
+"""Place every buffer in the caller's memory: which region, and where in the block that the region gives."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from colibri.graph.graph import Buffer, BufferKind, Graph
-from colibri.package import Memory, Span
-from colibri.passes.pack import aligned
+from colibri.boards.profile import Board, BoardKind, Holds, MemoryKind
+from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind
+from colibri.package import Block, Memory, Span
+from colibri.passes.heat import CONTEXT, heat
+from colibri.passes.pack import Layouts, aligned
+from colibri.passes.sharing import Demand, Room, share
+from colibri.passes.stacking import Stacking, lower_bound
 
 CONTEXT_BYTES = 64
 EXTERNAL = (Graph.INPUT, Graph.OUTPUT)
 
+_PORT_BYTES = 2048  # variables of the port and of the test program, its stack for faults included; rounded up
+
 
 @dataclass(frozen=True)
-class BufferPlace:
-    """Offsets from the start of the block, in bytes; ``second`` is the scale or the route's weights, -1 if none."""
+class Place:
+    """Where a state or buffer is.
 
+    Attributes:
+        block: index into `Memory.blocks`.
+        first: offset in the block, in bytes.
+        second: offset of the scales or of the route's weights; -1 if there are none.
+    """
+
+    block: int
     first: int
-    second: int
+    second: int = -1
 
 
 @dataclass(frozen=True)
@@ -26,8 +40,18 @@ class Placement:
     """Where each state and buffer stands."""
 
     memory: Memory
-    buffers: dict[str, BufferPlace]
-    states: dict[str, int]
+    buffers: Mapping[str, Place]
+    states: Mapping[str, Place]
+
+    def block_constant(self, index: int) -> str:
+        """C name of a block's index."""
+        return f"IN_{self.memory.blocks[index].region.upper()}"
+
+    def memory_in(self, block: int | str) -> str:
+        """C expression of a block's start: by its index here, or by an expression for it."""
+        if len(self.memory.blocks) == 1:
+            return "c->memory"
+        return f"c->memory[{self.block_constant(block) if isinstance(block, int) else block}]"
 
 
 def buffer_parts(buffer: Buffer, rows: int, stride: int) -> tuple[int, int]:
@@ -57,10 +81,6 @@ def lifetimes(graph: Graph) -> dict[str, list[tuple[int, int]]]:
     return dict(spans)
 
 
-def _meet(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
-    return any(one[0] <= two[1] and two[0] <= one[1] for one in a for two in b)
-
-
 def all_buffers(graph: Graph) -> dict[str, Buffer]:
     """Declared buffers and the ops' scratch; scratch of one name takes the largest width."""
     found = {name: buffer for name, buffer in graph.buffers.items() if name not in EXTERNAL}
@@ -71,43 +91,108 @@ def all_buffers(graph: Graph) -> dict[str, Buffer]:
     return found
 
 
-def place(graph: Graph, rows: int, strides: dict[str, int]) -> Placement:
-    """Plan the block for calls of ``rows`` rows.
+def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = ()) -> list[Room]:
+    """What each region of RAM has left for the model: without stack, reserve and the programs' variables.
 
-    Largest buffers first, each at the lowest offset that no buffer alive at the same time covers.
+    Args:
+        pinned: regions that are open to what the user pinned there, although they do not hold the arena.
     """
-    spans: list[Span] = [Span("context", "context", 0, CONTEXT_BYTES)]
-    at = CONTEXT_BYTES
-    states: dict[str, int] = {}
-    for state in graph.states.values():
-        states[state.name] = at
-        spans.append(Span(state.name, "state", at, state.bytes))
-        at = aligned(at + state.bytes)
-    arena = at
+    tokens = graph.kind is ModelKind.TOKENS
+    ours = graph.context + 1 + graph.output_width if tokens else rows * (graph.input_width + graph.output_width)
+    found = []
+    for region in board.memory:
+        if region.kind is not MemoryKind.RAM or not (Holds.ARENA in region.holds or region.name in pinned):
+            continue
+        taken = 0
+        if board.kind is BoardKind.BARE and region == board.region_for(Holds.STACK):
+            taken += board.stack
+        if region == board.region_for(Holds.DATA):
+            taken += board.reserve + 4 * ours + _PORT_BYTES
+        left = max(0, region.limit - taken) if region.limit else None
+        found.append(Room(region.name, left, region.cost, closed=Holds.ARENA not in region.holds))
+    return found
 
+
+def names(graph: Graph) -> list[str]:
+    """States and buffers, as a user may pin them."""
+    return [*graph.states, *sorted(lifetimes(graph))]
+
+
+def place(
+    graph: Graph, rows: int, layouts: Layouts, rooms: Sequence[Room], pins: Mapping[str, str] | None = None
+) -> Placement:
+    """Plan the memory for calls of ``rows`` rows.
+
+    Args:
+        rooms: regions for the blocks, the context's included.
+        pins: state or buffer to the region that the user wants it in.
+    """
+    buffers = all_buffers(graph)
     lives = lifetimes(graph)
     parts = {
-        name: buffer_parts(buffer, rows, strides.get(name, buffer.width))
-        for name, buffer in all_buffers(graph).items()
-        if name in lives
+        name: buffer_parts(buffers[name], rows, layouts.strides.get(name, buffers[name].width))
+        for name in sorted(lives)
     }
-    placed: dict[str, tuple[int, int]] = {}
-    for name in sorted(parts, key=lambda name: (-sum(parts[name]), name)):
-        size = sum(parts[name])
-        busy = sorted(placed[other] for other in placed if _meet(lives[name], lives[other]))
-        offset = arena
-        for start, stop in busy:
-            if offset + size <= start:
-                break
-            offset = max(offset, stop)
-        placed[name] = (offset, offset + size)
-    end = max((stop for _, stop in placed.values()), default=arena)
-    for name, (start, stop) in sorted(placed.items(), key=lambda item: (item[1], item[0])):
-        live = lives[name]
-        spans.append(Span(name, "arena", start, stop - start, live[0][0], live[-1][1], tuple(live)))
-    buffers = {
-        name: BufferPlace(start, start + parts[name][0] if parts[name][1] else -1)
-        for name, (start, _) in placed.items()
-    }
-    memory = Memory(CONTEXT_BYTES, arena - CONTEXT_BYTES, end - arena, end, tuple(spans))
-    return Placement(memory, buffers, states)
+    moved, wanted = heat(graph, buffers, layouts), pins or {}
+    items = [
+        Demand(name, size, live, moved.get(name, 0), wanted.get(name, ""))
+        for name, size, live in (
+            (CONTEXT, CONTEXT_BYTES, ()),
+            *((state.name, aligned(state.bytes), ()) for state in graph.states.values()),
+            *((name, sum(parts[name]), tuple(lives[name])) for name in parts),
+        )
+    ]
+    sharing = share(items, rooms)
+    # The context is the first thing in the first block.
+    first = sharing.homes[CONTEXT]
+    order = sorted(sharing.stackings, key=lambda name: name != first)
+    blocks = tuple(
+        _block(
+            "memory" if len(order) == 1 else f"memory_{region}",
+            region,
+            [item for item in items if sharing.homes[item.name] == region],
+            sharing.stackings[region],
+            graph,
+        )
+        for region in order
+    )
+    at = {item.name: order.index(sharing.homes[item.name]) for item in items}
+    offsets = {item.name: sharing.stackings[sharing.homes[item.name]].offsets[item.name] for item in items}
+    return Placement(
+        Memory(blocks, sum(block.total for block in blocks)),
+        {
+            name: Place(at[name], offsets[name], offsets[name] + first if second else -1)
+            for name, (first, second) in parts.items()
+        },
+        {name: Place(at[name], offsets[name]) for name in graph.states},
+    )
+
+
+def _block(name: str, region: str, items: list[Demand], stacking: Stacking, graph: Graph) -> Block:
+    context = sum(item.bytes for item in items if item.name == CONTEXT)
+    states = sum(item.bytes for item in items if item.name in graph.states)
+    passing = [item for item in items if not item.always]
+    spans = [
+        Span(
+            item.name,
+            "context" if item.name == CONTEXT else "state" if item.always else "arena",
+            stacking.offsets[item.name],
+            graph.states[item.name].bytes if item.name in graph.states else item.bytes,
+            first=item.lives[0][0] if item.lives else -1,
+            last=item.lives[-1][1] if item.lives else -1,
+            heat=item.heat,
+            live=item.lives,
+        )
+        for item in sorted(items, key=lambda item: (not item.always, stacking.offsets[item.name], item.name))
+    ]
+    return Block(
+        name=name,
+        region=region,
+        context=context,
+        states=states,
+        arena=stacking.height - context - states,
+        total=stacking.height,
+        bound=lower_bound(passing),
+        proven=stacking.proven,
+        spans=tuple(spans),
+    )

@@ -121,7 +121,7 @@ def _all_but(symbols: Symbols, harness: frozenset[str]) -> list[AddressRange]:
 
 def _areas(package: Package, symbols: Symbols) -> list[Area]:
     """Weights (experts apart), states, buffers and stack; then what is left of each region. They do not overlap."""
-    found = [*_weights(package, symbols), *_block(package, symbols)]
+    found = [*_weights(package, symbols), *_blocks(package, symbols)]
     values = symbols.values
     if "port_stack_limit" in values:
         found.append(Area("", "stack", AddressRange(values["port_stack_limit"], values["port_stack_top"])))
@@ -180,16 +180,16 @@ def _weights(package: Package, symbols: Symbols) -> list[Area]:
     return areas
 
 
-def _block(package: Package, symbols: Symbols) -> list[Area]:
-    """The caller's memory block: states, and what lies before and behind them."""
-    start = symbols.values.get(f"{package.prefix}_memory")
-    if start is None:
-        return []
-    memory = package.memory
-    ends = (memory.context, memory.context + memory.states, memory.total)
-    areas, low = [], 0
-    for name, high in zip(("context", "states", "buffers"), ends, strict=True):
-        if high > low:
-            areas.append(Area("", name, AddressRange(start + low, start + high)))
-        low = high
+def _blocks(package: Package, symbols: Symbols) -> list[Area]:
+    """The caller's memory: states, and what lies before and behind them."""
+    areas = []
+    for block in package.memory.blocks:
+        start = symbols.values.get(f"{package.prefix}_{block.name}")
+        if start is None:
+            continue
+        low, ends = 0, (block.context, block.context + block.states, block.total)
+        for name, high in zip(("context", "states", "buffers"), ends, strict=True):
+            if high > low:
+                areas.append(Area("", name, AddressRange(start + low, start + high)))
+            low = high
     return areas

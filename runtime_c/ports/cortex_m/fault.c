@@ -47,13 +47,19 @@ __attribute__((naked)) void port_fault_entry(void)
 }
 _Static_assert(FAULT_STACK_WORDS * 4 == 512, "port_fault_entry() knows the size");
 
+static int is_code(uint32_t address)
+{
+    return (address >= (uintptr_t)port_code_start && address < (uintptr_t)port_code_end) ||
+           (address >= (uintptr_t)port_fast_start && address < (uintptr_t)port_fast_end);
+}
+
 /* The lowest word of a full stack that looks like a return address: who called last, and left a trace. */
 static uint32_t last_caller(void)
 {
     for (const uint32_t *word = port_stack_limit; word < port_stack_top; word++) {
         const uint32_t code = *word & ~1u;
 
-        if ((*word & 1u) != 0 && code >= (uintptr_t)port_code_start && code < (uintptr_t)port_code_end) {
+        if ((*word & 1u) != 0 && is_code(code)) {
             return *word;
         }
     }

@@ -8,6 +8,10 @@ extern uint32_t port_stack_limit[]; /* lowest word of the stack; nothing of ours
 extern uint32_t port_stack_top[];
 extern uint32_t port_data_start[], port_data_end[];
 extern const uint32_t port_data_load[]; /* the first values of .data, in flash */
+extern uint32_t port_fast_start[], port_fast_end[]; /* kernels that run from RAM */
+extern const uint32_t port_fast_load[];              /* and where they are in flash */
+/* what switches memory on, or 0: weak, so that the compiler does not take an address for never null. */
+extern uint32_t port_clock_register[] __attribute__((weak)), port_clock_bits[] __attribute__((weak));
 extern uint32_t port_bss_start[], port_bss_end[];
 extern const uint32_t port_code_start[], port_code_end[];
 

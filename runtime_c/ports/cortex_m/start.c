@@ -64,6 +64,24 @@ static void barrier(void)
     __asm__ volatile("dsb\n\tisb" ::: "memory");
 }
 
+static void switch_memory_on(void)
+{
+    volatile uint32_t *const clock = port_clock_register;
+
+    if ((uintptr_t)clock != 0) {
+        *clock |= (uint32_t)(uintptr_t)port_clock_bits;
+        (void)*clock; /* ST RM0433, clock enabling delays: read back before the first use */
+        barrier();
+    }
+}
+
+static void copy_words(uint32_t *to, const uint32_t *end, const uint32_t *from)
+{
+    while (to < end) {
+        *to++ = *from++;
+    }
+}
+
 /* The stack lies at the bottom of its region. What is below is a hole on most chips, where a write faults by
  * itself; some emulated boards accept it silently, so the protection unit forbids it everywhere. */
 static void guard_stack(void)
@@ -91,11 +109,10 @@ void port_start(void)
     barrier();
 #endif
 
-    const uint32_t *from = port_data_load;
-
-    for (uint32_t *word = port_data_start; word < port_data_end; word++) {
-        *word = *from++;
-    }
+    switch_memory_on();
+    copy_words(port_data_start, port_data_end, port_data_load);
+    copy_words(port_fast_start, port_fast_end, port_fast_load);
+    barrier();
     for (uint32_t *word = port_bss_start; word < port_bss_end; word++) {
         *word = 0;
     }

@@ -9,6 +9,8 @@
 extern uint32_t port_stack_limit[], port_stack_top[];
 extern uint32_t port_data_start[], port_data_end[];
 extern const uint32_t port_data_load[];
+extern uint32_t port_fast_start[], port_fast_end[];
+extern const uint32_t port_fast_load[];
 extern uint32_t port_bss_start[], port_bss_end[];
 extern const uint32_t port_flash_start[], port_flash_end[];
 
@@ -87,6 +89,13 @@ static void protect_flash(void)
                      : "t0", "memory");
 }
 
+static void copy_words(uint32_t *to, const uint32_t *end, const uint32_t *from)
+{
+    while (to < end) {
+        *to++ = *from++;
+    }
+}
+
 void port_run(void)
 {
 #if defined(__riscv_flen) || defined(__riscv_vector)
@@ -97,10 +106,10 @@ void port_run(void)
     WRITE_CSR(fcsr, 0);
 #endif
 
-    const uint32_t *from = port_data_load;
-
-    for (uint32_t *word = port_data_start; word < port_data_end; word++) {
-        *word = *from++;
+    copy_words(port_data_start, port_data_end, port_data_load);
+    copy_words(port_fast_start, port_fast_end, port_fast_load);
+    if (port_fast_start != port_fast_end) {
+        __asm__ volatile(".4byte 0x100f" ::: "memory"); /* fence.i, as .fast_code was just written */
     }
     for (uint32_t *word = port_bss_start; word < port_bss_end; word++) {
         *word = 0;

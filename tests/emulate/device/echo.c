@@ -18,7 +18,7 @@ void     endless_loop(void);
 static uint32_t initialised[2] = {0x12345678u, 0x9ABCDEF0u};
 static uint32_t zeroed[2];
 
-__attribute__((section(".colibri.arena"), used)) static uint32_t arena[256];
+__attribute__((section(MEMORY_SECTION), used)) static uint32_t arena[256];
 
 static volatile uint32_t never;
 

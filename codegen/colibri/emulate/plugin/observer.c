@@ -10,7 +10,7 @@
  *     ro=LOW-HIGH       * memory that may be read
  *     rw=LOW-HIGH       * memory that may be read and written
  *     stack=LOW-HIGH      the lowest address written in here is noted
- *     arena=LOW-HIGH      the lowest and highest addresses touched in here are noted
+ *     watch=LOW-HIGH    * the lowest and highest addresses and the pages touched in here are noted; not overlapping
  *     count=LOW-HIGH    * loads and stores in here have counters of their own; ascending, not overlapping
  *
  * The results are a mapped file: QEMU's inline counters lie in it. So they are complete whenever one looks and
@@ -29,7 +29,8 @@
 QEMU_EXPORT int qemu_plugin_version = QEMU_API_VERSION;
 
 #define FORMAT_MAGIC   0x52455652455342ull /* "BSERVER", little-endian */
-#define FORMAT_VERSION 2
+#define FORMAT_VERSION 3
+#define PAGE_BITS      12
 #define CAPACITY       ((uint64_t)1 << 28) /* of the file, which is sparse */
 
 /* One access that should not have been: the first, and how many. */
@@ -50,7 +51,6 @@ struct header {
     struct traffic traffic;
     struct finding unaligned, outside;
     uint64_t       lowest_stack_store; /* UINT64_MAX: none */
-    uint64_t       arena_low, arena_high; /* half open; low > high: not touched */
 };
 
 /* A record is its kind, a number of words, and the words. */
@@ -59,6 +59,7 @@ enum record_kind {
     RECORD_MARK     = 2, /* address, instructions counted before it */
     RECORD_RANGE    = 3, /* low, high, `struct traffic`; one for each `count`, before all others */
     RECORD_SNAPSHOT = 4, /* like a mark, then all counters so far: see take_snapshot() */
+    RECORD_WATCH    = 5, /* low, high, lowest touched, end of the highest, then a bit for each page: see touch() */
 };
 
 struct record {
@@ -90,9 +91,9 @@ struct site {
 };
 
 static struct header *header;
-static struct ranges  within, marks, snaps, memory, counted_ranges;
-static struct range   stack, arena;
-static struct records blocks, range_records;
+static struct ranges  within, marks, snaps, memory, counted_ranges, watched_ranges;
+static struct range   stack;
+static struct records blocks, range_records, watch_records;
 static bool           check;
 static uint64_t       alignment = 4;
 
@@ -188,6 +189,30 @@ static void count_in_range(uint64_t address, uint64_t size, bool is_store)
     }
 }
 
+/* Note an access in the watched range that it lies in. */
+static void touch(uint64_t address, uint64_t end)
+{
+    for (size_t i = 0; i < watch_records.n; i++) {
+        uint64_t *words = watch_records.items[i]->words;
+
+        if (address < words[0] || end > words[1]) {
+            continue;
+        }
+        if (address < words[2]) {
+            words[2] = address;
+        }
+        if (end > words[3]) {
+            words[3] = end;
+        }
+        const uint64_t first = words[0] >> PAGE_BITS;
+
+        for (uint64_t page = (address >> PAGE_BITS) - first; page <= ((end - 1) >> PAGE_BITS) - first; page++) {
+            words[4 + page / 64] |= (uint64_t)1 << (page % 64);
+        }
+        return;
+    }
+}
+
 static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
     const uint64_t pc       = (uintptr_t)data;
@@ -207,14 +232,7 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
     if (!allowed(address, end, is_store)) {
         note(&header->outside, pc, address, size, is_store);
     }
-    if (contains(&arena, address, end)) {
-        if (address < header->arena_low) {
-            header->arena_low = address;
-        }
-        if (end > header->arena_high) {
-            header->arena_high = end;
-        }
-    }
+    touch(address, end);
 }
 
 static void on_mark(unsigned int cpu, void *data)
@@ -389,9 +407,8 @@ static bool parse_argument(const char *name, const char *value, const char **out
         stack = range;
         return true;
     }
-    if (strcmp(name, "arena") == 0) {
-        arena = range;
-        return true;
+    if (strcmp(name, "watch") == 0) {
+        return append(&watched_ranges, range);
     }
     return refuse("unknown argument", name);
 }
@@ -413,7 +430,6 @@ static bool open_results(const char *path)
     header->version            = FORMAT_VERSION;
     header->used               = sizeof *header;
     header->lowest_stack_store = UINT64_MAX;
-    header->arena_low          = UINT64_MAX;
     header->magic              = FORMAT_MAGIC;
     for (size_t i = 0; i < counted_ranges.n; i++) {
         struct record *record = new_record(RECORD_RANGE, 6); /* the file is new and has room */
@@ -422,7 +438,20 @@ static bool open_results(const char *path)
         record->words[1] = counted_ranges.items[i].high;
         keep(&range_records, record);
     }
-    return range_records.n == counted_ranges.n;
+    for (size_t i = 0; i < watched_ranges.n; i++) {
+        const struct range range  = watched_ranges.items[i];
+        const uint64_t     pages  = ((range.high - 1) >> PAGE_BITS) - (range.low >> PAGE_BITS) + 1;
+        struct record     *record = new_record(RECORD_WATCH, 4 + (size_t)((pages + 63) / 64));
+
+        if (record == NULL) {
+            return refuse("too large to be watched", path);
+        }
+        record->words[0] = range.low;
+        record->words[1] = range.high;
+        record->words[2] = UINT64_MAX;
+        keep(&watch_records, record);
+    }
+    return range_records.n == counted_ranges.n && watch_records.n == watched_ranges.n;
 }
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)

@@ -22,6 +22,7 @@ class AddressRange:
         return f"{self.low:x}-{self.high:x}"
 
 
+_BLOCKS = ".colibri."  # prefix of the sections of the model's memory
 _SYSTEM_CONTROL_SPACE = AddressRange(0xE000E000, 0xE000F000)
 
 
@@ -42,7 +43,7 @@ class Plugin:
             not checked.
         read_write: memory that may be read and written.
         stack: where the lowest written address is noted.
-        arena: where the lowest and highest touched addresses are noted.
+        watched: where the lowest and highest touched addresses, and the pages, are noted; not overlapping.
         counted: memory whose loads and stores the check counts apart; ascending, not overlapping.
         alignment: bytes; an access of this size or wider must be aligned to it, a narrower one to its size.
     """
@@ -54,7 +55,7 @@ class Plugin:
     read_only: tuple[AddressRange, ...] = ()
     read_write: tuple[AddressRange, ...] = ()
     stack: AddressRange | None = None
-    arena: AddressRange | None = None
+    watched: tuple[AddressRange, ...] = ()
     counted: tuple[AddressRange, ...] = ()
     alignment: int = 4
 
@@ -67,7 +68,7 @@ class Plugin:
         arguments += [f"ro={part}" for part in merged(self.read_only)]
         arguments += [f"rw={part}" for part in merged(self.read_write)]
         arguments += [f"stack={self.stack}"] if self.stack else []
-        arguments += [f"arena={self.arena}"] if self.arena else []
+        arguments += [f"watch={part}" for part in self.watched]
         arguments += [f"count={part}" for part in self.counted]
         return ",".join([str(plugin), *arguments])
 
@@ -87,7 +88,7 @@ def memory_check(image: Path, functions: Iterable[str] = ()) -> Plugin:
     """Return a plugin that checks the accesses of an image.
 
     A bare-metal image may touch its own segments and nothing else (the copy of ``.data`` in flash included, and
-    on Arm the system control space); its stack and its arena are watched. Of a Linux program, whose C library
+    on Arm the system control space); its stack and the model's memory are watched. Of a Linux program, whose C library
     has its own ways, only alignment is checked, and only in the given functions.
 
     Args:
@@ -103,36 +104,39 @@ def memory_check(image: Path, functions: Iterable[str] = ()) -> Plugin:
     within: list[AddressRange] = []
     read_only: list[AddressRange] = []
     read_write: list[AddressRange] = []
-    arena = None
+    watched: list[AddressRange] = []
     with image.open("rb") as file:
         elf = ELFFile(file)
         for segment in elf.iter_segments("PT_LOAD"):
             if not segment["p_memsz"]:
                 continue
             occupied = _sized(segment["p_vaddr"], segment["p_memsz"])
-            (read_write if segment["p_flags"] & P_FLAGS.PF_W else read_only).append(occupied)
+            copied = segment["p_vaddr"] != segment["p_paddr"]  # the start-up writes it, even where it is code
+            (read_write if copied or segment["p_flags"] & P_FLAGS.PF_W else read_only).append(occupied)
             if segment["p_flags"] & P_FLAGS.PF_X:
                 within.append(occupied)
             if segment["p_filesz"]:
                 read_only.append(_sized(segment["p_paddr"], segment["p_filesz"]))
         if elf["e_machine"] == "EM_ARM":
             read_write.append(_SYSTEM_CONTROL_SPACE)
-        section = elf.get_section_by_name(".colibri.arena")
-        if section is not None and section["sh_size"]:
-            arena = _sized(section["sh_addr"], section["sh_size"])
+        watched += [
+            _sized(section["sh_addr"], section["sh_size"])
+            for section in elf.iter_sections()
+            if section.name.startswith(_BLOCKS) and section["sh_size"]
+        ]
     try:
         within = [AddressRange(*symbols.range_of(name)) for name in functions] or within
     except KeyError as error:
         raise BadInput(f"no function {error}", where=str(image)) from None
     if "port_stack_limit" not in symbols.values:
-        return Plugin(check=True, within=tuple(within), arena=arena)
+        return Plugin(check=True, within=tuple(within), watched=tuple(watched))
     return Plugin(
         check=True,
         within=tuple(within),
         read_only=tuple(read_only),
         read_write=tuple(read_write),
         stack=AddressRange(symbols.values["port_stack_limit"], symbols.values["port_stack_top"]),
-        arena=arena,
+        watched=tuple(watched),
     )
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from colibri.emulate.symbols import Symbols
 from colibri.errors import EmulatorFailed
 
-# `struct header` of observer.c, all 64-bit words: nine of its own, two findings of five, three.
-_HEADER = struct.Struct("<9Q5Q5Q3Q")
+# `struct header` of observer.c, all 64-bit words: nine of its own, two findings of five, one.
+_HEADER = struct.Struct("<9Q5Q5QQ")
 _RECORD = struct.Struct("<II")
 _MAGIC = 0x52455652455342
-_VERSION = 2
-_BLOCK, _MARK, _RANGE, _SNAPSHOT = 1, 2, 3, 4
+_VERSION = 3
+_BLOCK, _MARK, _RANGE, _SNAPSHOT, _WATCH = 1, 2, 3, 4, 5
 _NONE = 2**64 - 1
 
 
@@ -58,6 +58,23 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Touched:
+    """What was touched of a watched range.
+
+    Attributes:
+        range: the addresses watched, ``low`` up to, not including, ``high``.
+        low: lowest address touched.
+        high: end of the highest; equal to ``low`` when nothing was touched.
+        pages: pages of 4,096 bytes of which something was touched.
+    """
+
+    range: tuple[int, int]
+    low: int
+    high: int
+    pages: int
+
+
+@dataclass(frozen=True)
 class MemoryUse:
     """What the check saw. Counts are accesses and bytes.
 
@@ -65,7 +82,7 @@ class MemoryUse:
         unaligned: accesses that are not aligned.
         outside: accesses outside the given memory, writes to read-only memory included.
         lowest_stack_store: lowest address written in the stack, or None.
-        arena: lowest touched address and the end of the highest in the arena, or None when it was not touched.
+        watched: for each of `Plugin.watched`, what was touched.
     """
 
     loads: int
@@ -75,7 +92,11 @@ class MemoryUse:
     unaligned: Finding
     outside: Finding
     lowest_stack_store: int | None
-    arena: tuple[int, int] | None
+    watched: tuple[Touched, ...] = ()
+
+    def touched(self, start: int) -> Touched | None:
+        """Of the watched range that begins at an address; None when there is none."""
+        return next((one for one in self.watched if one.range[0] == start), None)
 
 
 @dataclass(frozen=True)
@@ -179,6 +200,7 @@ def read_observation(path: Path, *, checked: bool) -> Observation:
     counts: dict[int, int] = {}
     moments: list[Mark | Snapshot] = []
     blocks: list[tuple[int, ...]] = []
+    watched: list[Touched] = []
     n_ranges = 0
     for kind, words in _records(records):
         if kind == _BLOCK:
@@ -189,12 +211,14 @@ def read_observation(path: Path, *, checked: bool) -> Observation:
             moments.append(Mark(*words))
         elif kind == _RANGE:
             n_ranges += 1
+        elif kind == _WATCH:
+            watched.append(_touched(words))
         elif kind == _SNAPSHOT:
             moments.append(_snapshot(words, n_ranges))
     return Observation(
         counts=counts,
         marks=tuple(moment for moment in moments if isinstance(moment, Mark)),
-        memory=_memory_use(fields) if checked else None,
+        memory=_memory_use(fields, tuple(watched)) if checked else None,
         blocks=tuple(blocks),
         snapshots=tuple(moment for moment in moments if isinstance(moment, Snapshot)),
         moments=tuple(moments),
@@ -215,9 +239,15 @@ def _records(raw: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
         at += 8 * n_words
 
 
-def _memory_use(fields: tuple[int, ...]) -> MemoryUse:
+def _touched(words: tuple[int, ...]) -> Touched:
+    start, end, low, high, *bits = words
+    pages = sum(word.bit_count() for word in bits)
+    return Touched((start, end), low, high, pages) if pages else Touched((start, end), start, start, 0)
+
+
+def _memory_use(fields: tuple[int, ...], watched: tuple[Touched, ...]) -> MemoryUse:
     loads, load_bytes, stores, store_bytes = fields[5:9]
-    lowest, arena_low, arena_high = fields[19:22]
+    lowest = fields[19]
     return MemoryUse(
         loads=loads,
         load_bytes=load_bytes,
@@ -226,7 +256,7 @@ def _memory_use(fields: tuple[int, ...]) -> MemoryUse:
         unaligned=_finding(fields[9:14]),
         outside=_finding(fields[14:19]),
         lowest_stack_store=None if lowest == _NONE else lowest,
-        arena=None if arena_low == _NONE else (arena_low, arena_high),
+        watched=watched,
     )
 
 

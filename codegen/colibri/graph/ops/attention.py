@@ -55,6 +55,10 @@ class Attention(Op):
     def states(self) -> dict[str, str]:
         return {"key_state": self.key_state, "value_state": self.value_state}
 
+    def passes(self) -> dict[str, int]:
+        shared = self.heads // self.kv_heads
+        return {self.key_state: shared, self.value_state: shared, "scores": 4 * self.heads}
+
     def signature(self) -> tuple[object, ...]:
         shape = (self.heads, self.kv_heads, self.head_dim, self.capacity, self.window)
         return ("attention", self.q, self.k, self.v, self.out, *shape, self.scale, self.state_type)

@@ -92,6 +92,9 @@ class Experts(Op):
             for slot, name in slots.items()
         )
 
+    def passes(self) -> dict[str, int]:
+        return {buffer.name: 2 * self.top_k for buffer in self.scratch()}
+
     def signature(self) -> tuple[object, ...]:
         shape = (len(self.kept), self.top_k, self.width, self.hidden, self.gated, self.bias)
         kinds = (self.input_kind, self.hidden_kind, self.hidden_qmax)
