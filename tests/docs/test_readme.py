@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from colibri.cli import main
+from colibri.footprint.attribute import GroupKind
+from colibri.footprint.report import make_report
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,6 +46,11 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             assert main(arguments) == 0
         outputs[verb] = "".join(lines)
     outputs["report"] = (package / "build/product.usage").read_text()
+    bytes_of = {group.kind: group.bytes for region in make_report(package).regions for group in region.groups}
+    outputs["picture"] = (
+        f"code {bytes_of[GroupKind.CODE]:,} bytes, weights {bytes_of[GroupKind.WEIGHTS]:,} bytes by layer and expert, "
+        f"states {bytes_of[GroupKind.STATES]:,} bytes"
+    )
     return outputs
 
 
@@ -71,3 +78,4 @@ def test_instructions_and_sizes_with_the_compiler_of_the_page(printed: dict[str,
     assert flash is not None
     picture = (ROOT / "docs/report.svg").read_text(encoding="utf-8")
     assert f"{int(flash[1]):,} of 2,097,152" in picture.replace("&#160;", " ")
+    assert printed["picture"] in " ".join(README.split())
