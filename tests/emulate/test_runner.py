@@ -70,6 +70,14 @@ def test_a_process_that_ignores_everything_is_killed_with_its_children(tmp_path:
     assert not _runs(child)
 
 
+def test_a_program_that_writes_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colibri.emulate.runner._OUTPUT_LIMIT", 1 << 20)
+    began = time.monotonic()
+    with pytest.raises(RunFailed, match=r"native: wrote more than 1 MB; last output: y \| y"):
+        run(script(tmp_path, "exec yes"), PC, NATIVE, timeout=60)
+    assert time.monotonic() - began < 30
+
+
 def _runs(process: int) -> bool:
     """Whether a process is there and more than a zombie."""
     try:
