@@ -61,6 +61,8 @@ static int statuses(void)
     CHECK(colibri_verify(&tiny_model, copy, TINY_MODEL_BYTES) == COLIBRI_MODEL_DAMAGED);
     CHECK(colibri_verify(&tiny_model, tiny_bin, TINY_MODEL_BYTES) == COLIBRI_OK);
     CHECK(strcmp(colibri_status_text(COLIBRI_CONTEXT_FULL), "the context is full; reset to start again") == 0);
+    const float equal[] = {-5.0f, -2.0f, -3.0f, -2.0f, -2.5f};
+    CHECK(colibri_argmax(equal, 5) == 1 && colibri_argmax(equal, 1) == 0 && colibri_argmax(equal + 2, 3) == 1);
     CHECK(strcmp(colibri_status_text((colibri_status)77), "unknown status") == 0);
     return 0;
 }
