@@ -305,6 +305,8 @@ def test_the_checks_of_the_page(checker) -> None:  # type: ignore[no-untyped-def
     assert run(changed(data, 12, "<I", 60))[0] == stated(6)
     assert run(changed(data, 24, "<Q", len(data) + 16))[0] == stated(9)
     assert run(changed(data, 32, "<I", 1 << 20))[0] == stated(9)
+    most = (len(data) - 64) // 32
+    assert run(changed(data, 32, "<I", most + 1))[0] == stated(9) != run(changed(data, 32, "<I", most))[0]
     assert run(changed(data, first, "<B", data[first] ^ 1)) == ("COLIBRI_OK", stated(12))
 
 
