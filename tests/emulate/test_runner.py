@@ -92,6 +92,18 @@ def test_environment_does_not_reach_the_program(tmp_path: Path, monkeypatch: pyt
     assert os.environ["COLIBRI_SECRET"] == "yes"
 
 
+@pytest.mark.parametrize(("said", "failed"), [("warning: no network", False), ("no such machine", True)])
+def test_what_an_emulator_says_beside_an_exit_code(tmp_path: Path, said: str, failed: bool) -> None:
+    """A warning of QEMU does not turn the program's own exit code into a failure of QEMU."""
+    program = script(tmp_path, f"echo qemu: {said} >&2; exit 3")
+    emulator = Emulator("fake", EmulatorKind.QEMU_USER, NATIVE.proves, program=str(program))
+    if failed:
+        with pytest.raises(RunFailed, match=f"the emulator gave up: qemu: {said}"):
+            run(program, PC, emulator)
+    else:
+        assert run(program, PC, emulator).exit_code == 3
+
+
 @pytest.mark.emulator
 def test_emulator_that_refuses(device_image: DeviceBuilder) -> None:
     board = load_board("stm32f405")
