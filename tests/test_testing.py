@@ -98,6 +98,16 @@ def test_nan_is_compared_by_its_bits(package: Package) -> None:
         assert compare(package, package.board.emulators[0], cases, responses, 0).passed is passed
 
 
+def test_the_last_of_many_outputs_counts(package: Package) -> None:
+    many = bytearray(4 * 100_000)
+    cases = [Case("many", "S", b"", (Answer(0, bytes(many)),))]
+    many[-1] = 0x80
+    outcome = compare(package, package.board.emulators[0], cases, [Response("S", 0, bytes(many))], 0)
+    assert [mismatch.what for mismatch in outcome.mismatches] == [
+        "1 of 100000 outputs differ, first [99999]: 80000000 (-0), expected 00000000 (0)"
+    ]
+
+
 def test_answers_that_are_missing(package: Package) -> None:
     assert found(package, right()[:4]) == [("reset", "no answer")]
     assert found(package, right()[:2]) == [("one", "no answer"), ("refused", "no answer"), ("reset", "no answer")]
