@@ -12,6 +12,7 @@ from colibri.toolchain.build import build
 MAIN = r"""
 #include "sensor/model.h"
 #include "tiny/model.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,6 +97,18 @@ int main(void)
     }
     CHECK(sensor_forward(sensor, input, second) == COLIBRI_OK);
     CHECK(memcmp(first, second, sizeof first) == 0);
+
+    /* One value that is not finite, in the last sample: no output of any sample is written. */
+    float wild[SENSOR_BATCH * SENSOR_INPUTS] = {0.5f};
+    memset(first, 0x55, sizeof first);
+    memset(second, 0x55, sizeof second);
+    for (int sign = -1; sign <= 1; sign++) {
+        wild[SENSOR_BATCH * SENSOR_INPUTS - 1] = sign == 0 ? NAN : (float)sign * INFINITY;
+        CHECK(sensor_forward(sensor, wild, second) == COLIBRI_NOT_FINITE);
+        CHECK(memcmp(first, second, sizeof first) == 0);
+    }
+    wild[SENSOR_BATCH * SENSOR_INPUTS - 1] = 3.4e38f;
+    CHECK(sensor_forward(sensor, wild, second) == COLIBRI_OK);
 
     /* A full context is a status, never a write. */
     memcpy(before, tiny_block, sizeof before);
