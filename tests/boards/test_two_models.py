@@ -120,6 +120,12 @@ int main(void)
     CHECK(tiny_prefill(tiny, two, 0, logits) == COLIBRI_BAD_ARGUMENT);
     CHECK(memcmp(before, tiny_block, sizeof before) == 0 && logits[3] == kept);
     CHECK(tiny_reset(tiny) == COLIBRI_OK && tiny_position(tiny) == 0);
+
+    /* Nor does a prompt write whose last token is not one. */
+    const uint32_t wrong[6] = {0, 1, 2, 3, 4, TINY_VOCAB};
+    memcpy(before, tiny_block, sizeof before);
+    CHECK(tiny_prefill(tiny, wrong, 6, logits) == COLIBRI_BAD_TOKEN);
+    CHECK(memcmp(before, tiny_block, sizeof before) == 0 && logits[3] == kept);
     CHECK(tiny_step(tiny, 0, logits) == COLIBRI_OK);
 
     for (int i = 0; i < 16; i++) {
