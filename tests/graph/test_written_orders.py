@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colibri.graph.float32 import exp, to_f16
-from colibri.graph.graph import Graph, ModelKind, StateType
+from colibri.graph.float32 import exp, silu, to_f16
+from colibri.graph.graph import BufferKind, Graph, ModelKind, StateType
 from colibri.graph.interpret import Quantised, Reference, Route, Run, product
 from colibri.graph.ops import Attention, Embedding, Experts, RmsNorm, Router
 from colibri.graph.ops.experts import ExpertWeights
@@ -200,3 +200,26 @@ def test_scales_of_an_embedding(form: WeightFormat) -> None:
     for token, got in zip(run.tokens, run.floats["out"], strict=True):
         want = [F(F(integer_weight(matrix, token, j)) * matrix.row_scale[token]) for j in range(k)]
         assert bits(got) == bits(np.array(want, F))
+
+
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+def test_hidden_values_are_quantised_to_their_own_limit(form: WeightFormat) -> None:
+    """For each row, behind the activation and the product with up, before down."""
+    width, inner, limit, weight = 40, 70, 101, F(0.3)
+    rng, run = np.random.default_rng(6), empty_run(3)
+    run.graph.weights.update(
+        gate=integer_matrix(form, inner, width, False), up=integer_matrix(form, inner, width, True)
+    )
+    run.graph.weights["down"] = integer_matrix(form, width, inner, True)
+    x = Quantised(rng.integers(-127, 128, (3, width)).astype(np.int32), rng.uniform(1e-4, 1e-3, 3).astype(F))
+    run.quantised["x"] = x
+    run.routes["route"] = Route(np.zeros((3, 1), np.int32), np.full((3, 1), weight))
+    kept = (ExpertWeights(0, "gate", "up", "down"),)
+    kinds = (BufferKind.Q8, BufferKind.Q8, limit)
+    Experts(0, "", "x", "route", "out", kept, 1, width, inner, "silu", True, *kinds).reference(run)
+    hidden = silu(product(run.matrix("gate"), x)) * product(run.matrix("up"), x)
+    top = np.abs(hidden).max(axis=1)
+    integers = np.rint(hidden * (F(limit) / top)[:, None]).astype(np.int32)
+    assert np.abs(integers).max(axis=1).tolist() == [limit] * 3
+    want = weight * product(run.matrix("down"), Quantised(integers, top / F(limit)))
+    assert bits(run.floats["out"]) == bits(want)
