@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_packages import ORACLE, Make
+from board_packages import EXAMPLES, ORACLE, Make
 from safetensors.numpy import load_file, save_file
 
 from colibri.cli import main
@@ -144,3 +144,30 @@ def test_json_says_what_differs(make: Make, capsys: pytest.CaptureFixture[str]) 
     assert result["emulator"] == "native"
     assert result["mismatches"][0]["case"] == "prompt of 1 tokens"
     assert result["mismatches"][0]["what"].startswith("1 of 160 outputs differ, first [0]: ")
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("access", "finding"),
+    [
+        # The board's SRAM ends there; the emulated chip has 64 KB more.
+        ("0x20020000", r"outside the board's memory: \d+ accesses, first of 4 bytes at 0x20020000 from add_12"),
+        ("((uintptr_t)x | 2)", r"unaligned: \d+ accesses, first of 4 bytes at 0x2000[0-9a-f]{4} from add_12"),
+    ],
+    ids=["outside", "unaligned"],
+)
+def test_an_access_that_the_board_must_not_make(
+    make: Make, access: str, finding: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The outputs are right all the same: only the check of memory tells."""
+    folder, _ = make(EXAMPLES / "load-moe/top1-e3-tiny", "stm32f405", Options())
+    read = f"    (void)*(const volatile uint32_t *){access};\n"
+    patch_text(folder / "runtime/kernels/portable/add.h", "    for (int i", f"{read}    for (int i")
+    patch_text(
+        folder / "runtime/kernels/portable/add.h",
+        "#define COLIBRI_ADD_H\n",
+        "#define COLIBRI_ADD_H\n#include <stdint.h>\n",
+    )
+    assert main(["test", str(folder)]) == 0
+    assert main(["test", str(folder), "--check-memory"]) == 1
+    assert re.search(finding, capsys.readouterr().out)

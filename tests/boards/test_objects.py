@@ -83,6 +83,8 @@ def test_no_heap_no_stdio_no_double(board: str, checkpoint: str, make: Make) -> 
     needed = undefined(nm, folder / f"build/lib{package.prefix}.a")
     assert f"{package.prefix}_bin" in defined(nm, folder / f"build/lib{package.prefix}.a")
     assert {name for name in needed if HEAP_AND_STDIO.fullmatch(name) or DOUBLE.fullmatch(name)} == set()
+    outside = needed - defined(nm, folder / f"build/lib{package.prefix}.a")
+    assert {name for name in outside if not name.startswith("__")} <= {"memset", "memcpy"}  # as model.h says
     if package.board.kind is BoardKind.BARE:
         whole = defined(nm, folder / "build/product.elf")
         assert "port_start" in whole

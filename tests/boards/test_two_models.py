@@ -12,6 +12,7 @@ from colibri.toolchain.build import build
 MAIN = r"""
 #include "sensor/model.h"
 #include "tiny/model.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,8 @@ static int statuses(void)
     CHECK(colibri_verify(&tiny_model, copy, TINY_MODEL_BYTES) == COLIBRI_MODEL_DAMAGED);
     CHECK(colibri_verify(&tiny_model, tiny_bin, TINY_MODEL_BYTES) == COLIBRI_OK);
     CHECK(strcmp(colibri_status_text(COLIBRI_CONTEXT_FULL), "the context is full; reset to start again") == 0);
+    const float equal[] = {-5.0f, -2.0f, -3.0f, -2.0f, -2.5f};
+    CHECK(colibri_argmax(equal, 5) == 1 && colibri_argmax(equal, 1) == 0 && colibri_argmax(equal + 2, 3) == 1);
     CHECK(strcmp(colibri_status_text((colibri_status)77), "unknown status") == 0);
     return 0;
 }
@@ -95,6 +98,18 @@ int main(void)
     CHECK(sensor_forward(sensor, input, second) == COLIBRI_OK);
     CHECK(memcmp(first, second, sizeof first) == 0);
 
+    /* One value that is not finite, in the last sample: no output of any sample is written. */
+    float wild[SENSOR_BATCH * SENSOR_INPUTS] = {0.5f};
+    memset(first, 0x55, sizeof first);
+    memset(second, 0x55, sizeof second);
+    for (int sign = -1; sign <= 1; sign++) {
+        wild[SENSOR_BATCH * SENSOR_INPUTS - 1] = sign == 0 ? NAN : (float)sign * INFINITY;
+        CHECK(sensor_forward(sensor, wild, second) == COLIBRI_NOT_FINITE);
+        CHECK(memcmp(first, second, sizeof first) == 0);
+    }
+    wild[SENSOR_BATCH * SENSOR_INPUTS - 1] = 3.4e38f;
+    CHECK(sensor_forward(sensor, wild, second) == COLIBRI_OK);
+
     /* A full context is a status, never a write. */
     memcpy(before, tiny_block, sizeof before);
     const float kept = logits[3];
@@ -105,6 +120,12 @@ int main(void)
     CHECK(tiny_prefill(tiny, two, 0, logits) == COLIBRI_BAD_ARGUMENT);
     CHECK(memcmp(before, tiny_block, sizeof before) == 0 && logits[3] == kept);
     CHECK(tiny_reset(tiny) == COLIBRI_OK && tiny_position(tiny) == 0);
+
+    /* Nor does a prompt write whose last token is not one. */
+    const uint32_t wrong[6] = {0, 1, 2, 3, 4, TINY_VOCAB};
+    memcpy(before, tiny_block, sizeof before);
+    CHECK(tiny_prefill(tiny, wrong, 6, logits) == COLIBRI_BAD_TOKEN);
+    CHECK(memcmp(before, tiny_block, sizeof before) == 0 && logits[3] == kept);
     CHECK(tiny_step(tiny, 0, logits) == COLIBRI_OK);
 
     for (int i = 0; i < 16; i++) {

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import HOST_BOARD, ORACLE, sensor
+from small_models import HOST_BOARD, ORACLE, load_graph, sensor
 
 from colibri.boards.load import board_names
 from colibri.cli import main
+from colibri.graph.interpret import Reference
+from colibri.passes.quantise import Scheme
 
 SENSOR = str(sensor("top1-e3-tiny"))
 
@@ -62,6 +64,30 @@ def test_run_with_token_ids(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert made["prompt"] == [3, 1, 4] and len(made["tokens"]) == 5 and made["text"] is None
     said = text(capsys, "run", out, "3 1 4", "-n", "5", "--emulator", "native")
     assert [int(word) for word in said.split()] == made["tokens"]
+
+
+def test_run_predicts_what_the_reference_does(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Five samples in calls of two: the last call is filled up, in order, and its rest is not shown."""
+    out, csv = str(tmp_path / "out"), tmp_path / "samples.csv"
+    parsed(capsys, "build", SENSOR, "--board", HOST_BOARD, "-o", out, "--batch", "2")
+    samples = np.random.default_rng(4).standard_normal((5, 13)).astype(np.float32)
+    csv.write_text("\n".join(",".join(map(repr, row)) for row in samples.tolist()))
+    rows = parsed(capsys, "run", out, str(csv), "--emulator", "native")
+    want = Reference(load_graph(sensor("top1-e3-tiny"), Scheme.W8A8)).forward(samples)
+    assert np.array(rows, np.float32).tolist() == want.tolist()
+
+
+def test_run_chooses_the_tokens_that_the_reference_does(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    parsed(capsys, "build", str(ORACLE / "mixtral-base"), "--board", HOST_BOARD, "-o", out, "--context", "12")
+    made = parsed(capsys, "run", out, "3 1 4", "-n", "10", "--emulator", "native")
+    reference = Reference(load_graph(ORACLE / "mixtral-base", Scheme.W8A8, context=12))
+    logits, want = reference.extend(np.array([3, 1, 4])), []
+    while len(want) < 10:
+        want.append(int(np.argmax(logits)))
+        if len(want) < 10:
+            logits = reference.extend(np.array(want[-1:]))
+    assert made["tokens"] == want and len(set(want)) > 3
 
 
 @pytest.mark.parametrize("source", [SENSOR, str(ORACLE / "mixtral-base")], ids=["sensor", "mixtral"])

@@ -15,7 +15,8 @@ from colibri.graph.graph import BufferKind
 from colibri.graph.weights import WeightFormat
 from colibri.passes.quantise import activation_limit
 
-PAGE = (Path(__file__).parents[2] / "docs/numerics.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/numerics.md").read_text(encoding="utf-8")
 ALL = np.arange(0, 0x7F800000, 797, dtype=np.int64).astype(np.uint32).view(np.float32)  # every 797th magnitude
 
 
@@ -80,3 +81,22 @@ def test_limits_that_are_quoted() -> None:
 def test_silu_far_below_zero_is_small() -> None:
     x = -np.logspace(1.95, 30, 1000).astype(np.float32)
     assert np.abs(float32.silu(x)).max() < 1e-8
+
+
+def test_constants_of_the_page_are_those_of_the_code() -> None:
+    """An error bound does not see the last bit of a constant."""
+    constants = set(re.findall(r"-?0x1\.[0-9a-f]+p[+-]\d+", PAGE.split("\n## Functions\n")[1].split("\n## ")[0]))
+    python = (ROOT / "codegen/colibri/graph/float32.py").read_text(encoding="utf-8")
+    portable = (ROOT / "runtime_c/kernels/portable/float32.h").read_text(encoding="utf-8")
+    functions = portable[portable.index("float colibri_exp(") :]
+    assert set(re.findall(r"-?0x1\.[0-9a-f]+p[+-]\d+", python)) == constants
+    assert set(re.findall(r"(-?0x1\.[0-9a-f]+p[+-]\d+)f", functions)) == constants
+
+
+def test_constants_are_the_nearest_floats() -> None:
+    assert np.float32(np.log2(np.e)) == float32._LOG2_E
+    assert np.float32(np.sqrt(2 / np.pi)) == float32._GELU_SLOPE
+    assert np.float32(0.044715) == float32._GELU_CUBIC
+    high = float(float32._LN2_HIGH)
+    assert high == int(high * 2**9) / 2**9  # few bits, so that whole * high is exact
+    assert np.float32(np.log(2) - high) == float32._LN2_LOW

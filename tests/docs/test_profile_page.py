@@ -11,10 +11,13 @@ import pytest
 from colibri.boards.load import load_board
 from colibri.cli import main
 from colibri.generate import Options, generate
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/profile.md").read_text(encoding="utf-8")
 COMPILER = "12.2"  # that the page was measured with
+PRUNED = {0: {1, 3}, 1: {2, 5}, 2: {0, 1}, 3: {0, 1}}
 
 
 def require_compiler_of_the_page(program: str) -> None:
@@ -51,3 +54,35 @@ def test_figures_of_the_sensor_model(
     runs, lowest, median, highest = spread[4:8]
     assert (runs, median) == ("64", instructions)
     assert lowest_to_highest == ("equal" if lowest == highest else f"{lowest} to {highest}")
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("board", "model", "options"),
+    [
+        ("stm32f405", "24 of 32 experts, stm32f405", Options(Scheme.W4A8, StateType.F16, context=96, drop=PRUNED)),
+        ("nucleo-h743zi", "nucleo-h743zi", Options(Scheme.W4A8, StateType.F16, prefill=8)),
+    ],
+    ids=["stm32f405", "nucleo-h743zi"],
+)
+def test_figures_of_the_language_model(
+    board: str,
+    model: str,
+    options: Options,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not those of the board without an FPU: its soft floats would take minutes."""
+    require_compiler_of_the_page("arm-none-eabi-gcc")
+    monkeypatch.setenv("COLUMNS", "110")
+    generate(ROOT / "examples/shakespeare-moe", load_board(board), options, tmp_path / "package")
+    assert main(["profile", str(tmp_path / "package")]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    rows = PAGE.split(f"| shakespeare-moe, w4a8, {model} ")[1].splitlines()[:2]
+    for row in rows:
+        at, *figures = row.strip("| ").split(" | ")
+        cost, *spread = [line.removeprefix(at).split() for line in lines if line.startswith(f"{at} ")]
+        assert figures[:3] == cost
+        assert figures[3:] == (["equal"] if spread else [])
+        assert all(line[-1] == "none" for line in spread)

@@ -16,6 +16,7 @@ from colibri.passes.quantise import Scheme
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/quality.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def load_script() -> ModuleType:
@@ -83,3 +84,14 @@ def test_the_page_has_every_scheme_within_its_bar() -> None:
         row = re.search(rf"^\| {scheme} \| f32 \| ([\d.]+) \| [+-][\d.]+ \| ([\d.]+) \|$", PAGE, re.M)
         assert row is not None
         assert float(row[1]) - 2.7247 < float(row[2]) == quality.NATS_BAR[scheme]
+
+
+def test_the_readme_quotes_the_page() -> None:
+    quoted = re.search(
+        r"([\d,]+) tokens of held-out text: ([\d.]+) nats a token in fp32,\s([\d.]+) in `w8a8`, ([\d.]+) in `w4a8`",
+        README,
+    )
+    assert quoted is not None
+    assert int(quoted[1].replace(",", "")) == quality.WINDOW * quality.WINDOWS
+    for scheme, figure in zip((Scheme.F32, Scheme.W8A8, Scheme.W4A8), quoted.groups()[1:], strict=True):
+        assert f"| {scheme} | f32 | {figure} |" in PAGE

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.cli import main
+from colibri.footprint.attribute import GroupKind
+from colibri.footprint.report import make_report
+from colibri.graph.ops import Router
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,11 +49,41 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             assert main(arguments) == 0
         outputs[verb] = "".join(lines)
     outputs["report"] = (package / "build/product.usage").read_text()
+    bytes_of = {group.kind: group.bytes for region in make_report(package).regions for group in region.groups}
+    outputs["picture"] = (
+        f"code {bytes_of[GroupKind.CODE]:,} bytes, weights {bytes_of[GroupKind.WEIGHTS]:,} bytes by layer and expert, "
+        f"states {bytes_of[GroupKind.STATES]:,} bytes"
+    )
     return outputs
 
 
 def test_the_transcript_has_the_three_commands() -> None:
     assert list(transcript()) == ["build", "run", "test"]
+
+
+def test_the_examples_are_counted() -> None:
+    numbers = {"One": 1, "two": 2, "three": 3, "four": 4}
+    said = re.search(r"(\w+) language models? and (\w+) sensor models? are in \[examples\]", README)
+    assert said is not None
+    folders = [Checkpoint.open(path.parent) for path in sorted((ROOT / "examples").rglob("config.json"))]
+    families = [import_graph(folder, ImportOptions()).family for folder in folders]
+    assert [families.count("mixtral"), families.count("moe_mlp")] == [numbers[word] for word in said.groups()]
+
+
+def test_the_page_of_the_examples_has_their_parameters() -> None:
+    page = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    for path in sorted((ROOT / "examples/load-moe").iterdir()):
+        graph = import_graph(Checkpoint.open(path), ImportOptions())
+        row = re.search(
+            rf"^\| `load-moe/{path.name}/` \| .*? ([\d,]+) parameters, (\d) experts, (\d) runs?\b", page, re.M
+        )
+        assert row is not None
+        router = next(op for op in graph.ops if isinstance(op, Router))
+        assert (int(row[1].replace(",", "")), int(row[2]), int(row[3])) == (
+            graph.parameters(),
+            router.num_experts,
+            router.top_k,
+        )
 
 
 @pytest.mark.emulator
@@ -71,3 +106,4 @@ def test_instructions_and_sizes_with_the_compiler_of_the_page(printed: dict[str,
     assert flash is not None
     picture = (ROOT / "docs/report.svg").read_text(encoding="utf-8")
     assert f"{int(flash[1]):,} of 2,097,152" in picture.replace("&#160;", " ")
+    assert printed["picture"] in " ".join(README.split())

@@ -305,6 +305,8 @@ def test_the_checks_of_the_page(checker) -> None:  # type: ignore[no-untyped-def
     assert run(changed(data, 12, "<I", 60))[0] == stated(6)
     assert run(changed(data, 24, "<Q", len(data) + 16))[0] == stated(9)
     assert run(changed(data, 32, "<I", 1 << 20))[0] == stated(9)
+    most = (len(data) - 64) // 32
+    assert run(changed(data, 32, "<I", most + 1))[0] == stated(9) != run(changed(data, 32, "<I", most))[0]
     assert run(changed(data, first, "<B", data[first] ^ 1)) == ("COLIBRI_OK", stated(12))
 
 
@@ -316,3 +318,10 @@ def test_earlier_checks_win(checker) -> None:  # type: ignore[no-untyped-def]
     worse[0] ^= 1
     assert run(bytes(worse))[0] == stated(4)
     assert run(bytes(worse), 60)[0] == stated(3)
+
+
+def test_a_changed_byte_of_any_section_is_found(checker) -> None:  # type: ignore[no-untyped-def]
+    data, run = checker
+    for entry in parse(data).entries:
+        for at in (entry.start, entry.start + entry.length - 1):
+            assert run(changed(data, at, "<B", data[at] ^ 0x40)) == ("COLIBRI_OK", stated(12)), entry

@@ -70,6 +70,14 @@ def test_a_process_that_ignores_everything_is_killed_with_its_children(tmp_path:
     assert not _runs(child)
 
 
+def test_a_program_that_writes_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colibri.emulate.runner._OUTPUT_LIMIT", 1 << 20)
+    began = time.monotonic()
+    with pytest.raises(RunFailed, match=r"native: wrote more than 1 MB; last output: y \| y"):
+        run(script(tmp_path, "exec yes"), PC, NATIVE, timeout=60)
+    assert time.monotonic() - began < 30
+
+
 def _runs(process: int) -> bool:
     """Whether a process is there and more than a zombie."""
     try:
@@ -82,6 +90,18 @@ def test_environment_does_not_reach_the_program(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("COLIBRI_SECRET", "yes")
     assert b"COLIBRI_SECRET" not in run(script(tmp_path, "env"), PC, NATIVE).output
     assert os.environ["COLIBRI_SECRET"] == "yes"
+
+
+@pytest.mark.parametrize(("said", "failed"), [("warning: no network", False), ("no such machine", True)])
+def test_what_an_emulator_says_beside_an_exit_code(tmp_path: Path, said: str, failed: bool) -> None:
+    """A warning of QEMU does not turn the program's own exit code into a failure of QEMU."""
+    program = script(tmp_path, f"echo qemu: {said} >&2; exit 3")
+    emulator = Emulator("fake", EmulatorKind.QEMU_USER, NATIVE.proves, program=str(program))
+    if failed:
+        with pytest.raises(RunFailed, match=f"the emulator gave up: qemu: {said}"):
+            run(program, PC, emulator)
+    else:
+        assert run(program, PC, emulator).exit_code == 3
 
 
 @pytest.mark.emulator

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from small_firmware import FLASH, PLAIN, RAM, WEIGHTS, Firmware
 
-from colibri.boards.profile import BoardKind
+from colibri.boards.profile import BoardKind, Holds
 from colibri.errors import BadInput, ColibriError, DoesNotFit
 from colibri.footprint.attribute import GroupKind, attribute
 from colibri.footprint.report import Group, Part, Report, make_report
@@ -190,6 +190,19 @@ def test_budget_and_reserve_count(firmware: Firmware) -> None:
         report.require_fit()
     firmware.reserve = 99
     make_report(firmware.link()).require_fit()
+
+
+def test_the_reserve_is_in_the_region_with_the_data(firmware: Firmware) -> None:
+    """Not in that with the stack, nor in that with the arena."""
+    firmware.sections = PLAIN.replace("KEEP(*(.stack)) } > ram", "KEEP(*(.stack)) } > ccm")
+    stack = msgspec.structs.replace(RAM, name="ccm", origin=0x10000000, holds=(Holds.STACK, Holds.ARENA))
+    firmware.regions = (FLASH, msgspec.structs.replace(RAM, holds=(Holds.DATA,)), stack)
+    firmware.reserve = 100
+    assert [(use.name, use.reserve) for use in make_report(firmware.link()).regions] == [
+        ("flash", 0),
+        ("ram", 100),
+        ("ccm", 0),
+    ]
 
 
 def test_model_bin_longer_than_what_was_linked(firmware: Firmware) -> None:

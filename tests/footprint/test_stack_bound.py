@@ -6,11 +6,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from colibri.boards.load import load_board
 from colibri.footprint.call_tree import CallTree
 from colibri.footprint.compiler_frames import CompilerFrames, parse_callgraph
-from colibri.footprint.stack import Bounds, StackBound, margin_of
+from colibri.footprint.stack import Bounds, StackBound, StackUse, exception_frame, margin_of
 
 FLAGS = {
     "arm": ("arm-none-eabi-", ["-mthumb", "-mcpu=cortex-m4"]),
@@ -232,3 +234,32 @@ def test_an_object_without_a_callgraph_file(object_: str, tmp_path: Path) -> Non
 
 def test_margin() -> None:
     assert (margin_of(0), margin_of(1024), margin_of(1025), margin_of(4000)) == (256, 256, 257, 1000)
+
+
+def test_what_the_core_pushes() -> None:
+    """8 words, with an FPU 17 registers and a word in reserve more, and one to align; only Arm's M profile does it."""
+    bare = load_board("stm32f405")
+    assert exception_frame(bare) == exception_frame(load_board("nucleo-h743zi")) == 4 * (8 + 17 + 1 + 1)
+    assert exception_frame(msgspec.structs.replace(bare, cpu=msgspec.structs.replace(bare.cpu, fpu=False))) == 4 * 9
+    for name in ("riscv-virt-rv32imac", "raspberry-pi-5", "x86-64-v3"):
+        assert exception_frame(load_board(name)) == 0
+
+
+@pytest.mark.parametrize(
+    ("bound", "reserve", "overflows", "short"),
+    [
+        (300, 640, False, 0),
+        (300, 639, False, 1),
+        (300, 408, False, 232),  # bound and exception, and nothing for interrupts
+        (300, 407, True, 233),
+        (300, 300, True, 340),
+        (300, 0, False, 0),  # Linux gives what is needed
+        (None, 64, False, 0),
+    ],
+)
+def test_a_reserve_against_bound_exception_and_margin(
+    bound: int | None, reserve: int, overflows: bool, short: int
+) -> None:
+    needed = None if bound is None else 640
+    use = StackUse(StackBound("main", bound), exception=108, margin=232, needed=needed, reserve=reserve, entries=())
+    assert (use.overflows, use.short) == (overflows, short)

@@ -1,16 +1,16 @@
-"""Attention, experts and router weights, one float operation at a time in the written order: equal bits."""
+"""The ops whose order a tolerance cannot see, one float operation at a time in the written order: equal bits."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from colibri.graph.float32 import exp, to_f16
-from colibri.graph.graph import Graph, ModelKind, StateType
-from colibri.graph.interpret import Reference, Route, Run
-from colibri.graph.ops import Attention, Experts, Router
+from colibri.graph.float32 import exp, silu, to_f16
+from colibri.graph.graph import BufferKind, Graph, ModelKind, StateType
+from colibri.graph.interpret import Quantised, Reference, Route, Run, product
+from colibri.graph.ops import Attention, Embedding, Experts, RmsNorm, Router
 from colibri.graph.ops.experts import ExpertWeights
-from colibri.graph.weights import Matrix, WeightFormat
+from colibri.graph.weights import GROUP, Matrix, Vector, WeightFormat
 
 F = np.float32
 
@@ -139,3 +139,87 @@ def test_router_weights(renormalise: bool) -> None:
                 total = F(total + weight)
             weights = [F(weight / total) for weight in weights]
         assert bits(route) == bits(np.array(weights, F))
+
+
+def test_rms_norm() -> None:
+    rng = np.random.default_rng(11)
+    rows, width, eps = 6, 33, F(1e-5)
+    run = empty_run(rows)
+    weight = rng.standard_normal(width).astype(F)
+    run.graph.weights["w"] = Vector(weight)
+    run.floats["x"] = rng.standard_normal((rows, width)).astype(F)
+    RmsNorm(0, "", "norm", "x", "y", "w", width, float(eps)).reference(run)
+    for x, y in zip(run.floats["x"], run.floats["y"], strict=True):
+        lanes = [F(0)] * 8
+        for i in range(width):
+            lanes[i % 8] = F(lanes[i % 8] + F(x[i] * x[i]))
+        mean = F(tree(lanes) / F(width))
+        factor = F(F(1) / np.sqrt(F(mean + eps)))
+        assert bits(y) == bits(np.array([F(F(x[i] * factor) * weight[i]) for i in range(width)], F))
+
+
+def integer_matrix(form: WeightFormat, n: int, k: int, bias: bool) -> Matrix:
+    """Weights over the format's range, scales without short binary fractions."""
+    rng = np.random.default_rng(n * k)
+    low, high = (-127, 127) if form is WeightFormat.W8 else (-8, 7)
+    integers = rng.integers(low, high + 1, (n, k)).astype(np.int8)
+    groups = rng.integers(0, 256, (n, -(-k // GROUP))).astype(np.uint8) if form is WeightFormat.W4 else None
+    offsets = rng.standard_normal(n).astype(F) if bias else None
+    return Matrix(form, (n, k), None, integers, rng.uniform(0.001, 0.01, n).astype(F), groups, offsets)
+
+
+def integer_weight(matrix: Matrix, row: int, column: int) -> int:
+    """With its group's scale."""
+    assert matrix.integers is not None
+    scale = 1 if matrix.group_scale is None else int(matrix.group_scale[row, column // GROUP])
+    return int(matrix.integers[row, column]) * scale
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+def test_scales_of_a_product(form: WeightFormat, bias: bool) -> None:
+    n, k = 9, 70
+    matrix, rng = integer_matrix(form, n, k, bias), np.random.default_rng(2)
+    x = Quantised(rng.integers(-127, 128, (4, k)).astype(np.int32), rng.uniform(0.001, 0.01, 4).astype(F))
+    assert matrix.row_scale is not None
+    for row, got in enumerate(product(matrix, x)):
+        for i in range(n):
+            total = sum(integer_weight(matrix, i, j) * int(x.integers[row, j]) for j in range(k))
+            want = F(F(F(total) * matrix.row_scale[i]) * x.scale[row])
+            assert bits(got[i]) == bits(want if matrix.bias is None else F(want + matrix.bias[i]))
+
+
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+def test_scales_of_an_embedding(form: WeightFormat) -> None:
+    n, k = 9, 70
+    matrix, run = integer_matrix(form, n, k, False), empty_run(n)
+    run.graph.weights["table"] = matrix
+    run.tokens = np.arange(n, dtype=np.int32)[::-1]
+    Embedding(None, "", "tokens", "out", "table", n, k).reference(run)
+    assert matrix.row_scale is not None
+    for token, got in zip(run.tokens, run.floats["out"], strict=True):
+        want = [F(F(integer_weight(matrix, token, j)) * matrix.row_scale[token]) for j in range(k)]
+        assert bits(got) == bits(np.array(want, F))
+
+
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+def test_hidden_values_are_quantised_to_their_own_limit(form: WeightFormat) -> None:
+    """For each row, behind the activation and the product with up, before down."""
+    width, inner, limit, weight = 40, 70, 101, F(0.3)
+    rng, run = np.random.default_rng(6), empty_run(3)
+    run.graph.weights.update(
+        gate=integer_matrix(form, inner, width, False), up=integer_matrix(form, inner, width, True)
+    )
+    run.graph.weights["down"] = integer_matrix(form, width, inner, True)
+    x = Quantised(rng.integers(-127, 128, (3, width)).astype(np.int32), rng.uniform(1e-4, 1e-3, 3).astype(F))
+    run.quantised["x"] = x
+    run.routes["route"] = Route(np.zeros((3, 1), np.int32), np.full((3, 1), weight))
+    kept = (ExpertWeights(0, "gate", "up", "down"),)
+    kinds = (BufferKind.Q8, BufferKind.Q8, limit)
+    Experts(0, "", "x", "route", "out", kept, 1, width, inner, "silu", True, *kinds).reference(run)
+    hidden = silu(product(run.matrix("gate"), x)) * product(run.matrix("up"), x)
+    top = np.abs(hidden).max(axis=1)
+    integers = np.rint(hidden * (F(limit) / top)[:, None]).astype(np.int32)
+    assert np.abs(integers).max(axis=1).tolist() == [limit] * 3
+    want = weight * product(run.matrix("down"), Quantised(integers, top / F(limit)))
+    assert bits(run.floats["out"]) == bits(want)

@@ -218,3 +218,31 @@ def test_pins_are_obeyed_even_when_that_is_slow() -> None:
     memory = place(graph, 1, layouts, spaces, {"x": "slow", "layers.0.key": "slow"}).memory
     slow = memory.in_region("slow")
     assert slow is not None and {span.name for span in slow.spans} == {"x", "layers.0.key"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "rows", "fixed", "stride", "sizes"),
+    [
+        (BufferKind.FLOAT, 5, 3, 0, 5, (64, 0)),
+        (BufferKind.FLOAT, 5, 3, 1, 5, (32, 0)),
+        (BufferKind.ROUTE, 2, 3, 0, 2, (32, 32)),
+        (BufferKind.Q8, 20, 3, 0, 32, (96, 16)),
+        (BufferKind.Q16, 20, 5, 0, 32, (320, 32)),
+        (BufferKind.Q16, 20, 5, 1, 32, (64, 16)),
+    ],
+)
+def test_bytes_of_a_buffer(
+    kind: BufferKind, width: int, rows: int, fixed: int, stride: int, sizes: tuple[int, int]
+) -> None:
+    """4 a float, an index, a weight or a scale; each array to a multiple of 16."""
+    assert buffer_parts(Buffer("b", kind, width, fixed), rows, stride) == sizes
+
+
+def test_scratch_of_one_name_is_as_large_as_its_largest_user_asks() -> None:
+    for widths in ((3, 40), (40, 3)):
+        graph = Graph("scratch", ModelKind.SAMPLES, 4, 4, 0, "")
+        graph.buffer("a", BufferKind.FLOAT, 4)
+        for width in widths:
+            graph.ops.append(Touch(None, "", (), ("a",), (Buffer("scratch", BufferKind.FLOAT, width, 1),)))
+        span = next(span for span in place(graph, 1, PLAIN, ONE).memory.blocks[0].spans if span.name == "scratch")
+        assert span.bytes == 160

@@ -170,7 +170,10 @@ def test_keeping_too_few_is_found_when_they_are_dropped(graph: Graph) -> None:
 
 
 def test_ids_stay_the_checkpoints_own_after_a_second_drop(graph: Graph) -> None:
+    rows = matrix(graph, "layers.0.router").dense
     drop_experts(graph, {0: {0}})
     drop_experts(graph, {0: {2}})
     assert kept(graph)[0] == [1, 3]
+    left = matrix(graph, "layers.0.router").dense
+    assert rows is not None and left is not None and np.array_equal(left, rows[[1, 3]])
     assert graph.pruned == {0: {0, 2}}

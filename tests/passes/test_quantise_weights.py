@@ -118,6 +118,15 @@ def test_denormal_rows_give_finite_numbers(quantiser, value: float) -> None:
     assert not integers[dense == 0].any()
 
 
+def test_a_w8_row_below_two_to_the_minus_100_counts_as_zeros() -> None:
+    least = np.float32(2.0**-100)
+    dense = np.zeros((2, 9), np.float32)
+    dense[0, 3], dense[1, 3] = least, np.nextafter(least, np.float32(0))
+    integers, scale = quantise_w8(dense)
+    assert integers[0, 3] * scale[0] == least
+    assert not integers[1].any() and scale[1] == 0
+
+
 @pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
 def test_the_bias_stays_as_it_is(form: WeightFormat) -> None:
     bias = normal(6, 1)[:, 0]

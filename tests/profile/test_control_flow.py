@@ -67,3 +67,9 @@ def test_minimum_median_maximum() -> None:
     assert (even.position, even.inferences, even.minimum, even.median, even.maximum) == (0, 3, 5, 7, 9)
     assert (odd.minimum, odd.median, odd.maximum) == (1, 1, 4)
     assert spreads(costs[:1], positions=False)[0].position is None
+
+
+def test_of_two_in_the_middle_the_lower_is_the_median() -> None:
+    costs = [Inference("forward", 0, cost, (), (), NOTHING, 0, 0) for cost in (8, 2, 4, 6)]
+    (spread,) = spreads(costs, positions=False)
+    assert (spread.inferences, spread.median) == (4, 4)

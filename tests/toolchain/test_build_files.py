@@ -10,7 +10,7 @@ import pytest
 from small_package import BOARDS, write_small
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import BoardKind
+from colibri.boards.profile import BoardKind, for_regions
 from colibri.emulate.runner import run
 from colibri.toolchain.build import build, ninja_program
 from colibri.toolchain.buildfiles import Role, image_name, product_targets, script_name
@@ -39,7 +39,7 @@ def test_every_image_builds_and_runs(name: str, tmp_path: Path) -> None:
 
 
 def test_names_of_images() -> None:
-    h743, stm32 = load_board("nucleo-h743zi"), load_board("stm32f405")
+    h743, stm32 = load_board("nucleo-h743zi"), for_regions(load_board("stm32f405"), {"flash", "sram"})
     core, memory_map = h743.emulators
     assert image_name(stm32, stm32.emulators[0], "test") == "build/test.elf"
     assert image_name(h743, core, "product") == "build/product-mps2-an500.elf"

@@ -160,10 +160,11 @@ class _Attempt:
                     on_output(piece)
                 if len(self._output) > _OUTPUT_LIMIT:
                     break
+            ran_away = len(self._output) > _OUTPUT_LIMIT  # then it waits to be read, and would until the deadline
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
+                process.wait(0.0 if ran_away else max(0.0, deadline - time.monotonic()))
             if process.poll() is None:
-                self._timed_out = len(self._output) <= _OUTPUT_LIMIT
+                self._timed_out = not ran_away
                 self._question(process)
         self._exit_code = process.returncode
 
