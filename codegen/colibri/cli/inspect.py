@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from colibri.cli.output import make_console
+
 
 @click.command("inspect", short_help="What is in a checkpoint, and where it would fit.")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
@@ -18,12 +20,10 @@ def command(checkpoint: Path, context: int | None, as_json: bool) -> None:
 
     Example: colibri inspect shakespeare-moe
     """
-    from rich.console import Console
-
     from colibri.inspection import inspect_checkpoint, print_inspection
 
     facts = inspect_checkpoint(checkpoint, context)
     if as_json:
         click.echo(facts.to_json().decode(), nl=False)
     else:
-        print_inspection(facts, Console(highlight=False))
+        print_inspection(facts, make_console())

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from colibri.cli.output import write_text
+from colibri.checkpoint.untrusted import is_folder
+from colibri.cli.output import make_console, write_text
 from colibri.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ def command(
     findings = check(report, budgets, budget_name)
 
     if form is Form.TABLE and output is None:
-        from rich.console import Console
-
-        _print_table(report, diff, Console(highlight=False), full)
+        _print_table(report, diff, make_console(), full)
     else:
         text = _page(source, report) if form is Form.HTML else _text(form, report, diff, findings, full)
         if output is None:
@@ -107,7 +106,7 @@ def _observed(source: Path, report: Report) -> Report:
     from colibri.observe import observe
     from colibri.package import load_package
 
-    if not source.is_dir():
+    if not is_folder(source):
         raise UsageError("needs a package, which has a test program to run", where="--observe")
     seen = observe(source)
     if not seen:
@@ -120,7 +119,7 @@ def _page_file(source: Path, output: Path | None, *, compared: bool) -> Path:
 
     if compared:
         raise UsageError("--html and --diff exclude each other", hint="compare with --markdown")
-    if output is None and not source.is_dir():
+    if output is None and not is_folder(source):
         raise UsageError("--html has no package to write into", hint="add -o FILE")
     return output or source / FILE_NAME
 
@@ -128,7 +127,7 @@ def _page_file(source: Path, output: Path | None, *, compared: bool) -> Path:
 def _page(source: Path, report: Report) -> str:
     from colibri.footprint.html import render_html, render_page
 
-    return render_html(source, report=report) if source.is_dir() else render_page(report)
+    return render_html(source, report=report) if is_folder(source) else render_page(report)
 
 
 def _form(wanted: dict[Form, bool]) -> Form:
@@ -151,10 +150,8 @@ def _text(form: Form, report: Report, diff: Diff | None, findings: tuple[Finding
         if diff:
             return diff_markdown(diff, findings, full=full)
         return report_markdown(report, findings, full=full)
-    from rich.console import Console
-
     file = io.StringIO()
-    _print_table(report, diff, Console(file=file, width=_WIDTH_IN_A_FILE, highlight=False), full)
+    _print_table(report, diff, make_console(file, _WIDTH_IN_A_FILE), full)
     return file.getvalue()
 
 
