@@ -18,6 +18,7 @@ from colibri.footprint.stack import Observed, StackUse, stack_use
 from colibri.package import Package, load_package
 
 SCHEMA = 1
+_AGAIN = "build the package again"
 _IN_ADDRESS_ORDER = {GroupKind.WEIGHTS, GroupKind.CONTEXT, GroupKind.STATES}
 
 
@@ -155,9 +156,19 @@ def make_report(folder: Path) -> Report:
             to be measured), the linker's map, and the table of memory use that it printed, when it is there.
 
     Raises:
-        BadInput: not a package, or not built.
-        ColibriError: the rows do not sum to what the program headers say, or these differ from the linker's table.
+        BadInput: not a package, or not built; or package, image and linker do not agree: a byte belongs to no row, the
+            rows do not sum to what the program headers say, or these differ from the linker's table.
     """
+    try:
+        return _measured(folder)
+    except ColibriError as error:
+        if type(error) is not ColibriError:
+            raise
+        # Generator, compiler and linker wrote files that agree, so one of them was changed since.
+        raise BadInput(error.what, where=error.where or str(folder), hint=error.hint or _AGAIN) from None
+
+
+def _measured(folder: Path) -> Report:
     package = load_package(folder)
     build = folder / "build"
     elf = next((path for path in (build / "product.elf", build / "oversize.elf") if path.is_file()), None)
@@ -168,7 +179,7 @@ def make_report(folder: Path) -> Report:
     layout = lay_out(image, package.board, overflowed=not linked)
     map_text = _beside(elf, ".map")
     if map_text is None:
-        raise BadInput("the linker's map is missing", where="build/product.map", hint="build the package again")
+        raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)
     pieces = attribute(image, layout, parse_map(map_text), Owners(folder), package)
     bare = package.board.kind is BoardKind.BARE
     usage = _beside(elf, ".usage") if bare else None

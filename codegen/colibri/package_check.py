@@ -1,0 +1,96 @@
+"""What must hold in `package.json` beyond its shape: a file edited by hand is refused before anything counts on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from colibri.boards.check import check_board
+from colibri.emit.literals import PREFIX
+from colibri.errors import BadInput, shown
+from colibri.package import Memory, ModelFacts, Package
+
+_SIZES = 1 << 32  # bytes; offsets in the generated C have 32 bits
+_COUNTS = 1 << 53  # anything counted; exact in every reader of JSON
+_EXPERTS = _LAYERS = 4096
+
+
+def check_package(package: Package, path: Path) -> None:
+    """Check a package whose shape is right.
+
+    Args:
+        path: its file, for the message.
+
+    Raises:
+        BadInput: names the key.
+    """
+    where = shown(str(path), 300)
+    check_board(package.board, f"{where}: board")
+    for key, fault in _faults(package):
+        raise BadInput(f"{key} {fault}", where=where, hint="generate the package again")
+
+
+def _faults(package: Package) -> Iterator[tuple[str, str]]:
+    """Each key that is wrong, and what it is."""
+    if not re.fullmatch(PREFIX, package.prefix):
+        yield "prefix", f"'{shown(package.prefix)}' cannot begin C names"
+    for key in ("generator", "name", "scheme", "kv", "abi_hash", "recipe_hash"):
+        if not getattr(package, key).isprintable():
+            yield key, "has characters that do not print"
+    tokens = package.model.kind == "tokens"
+    yield from _model(package.model)
+    yield from _within("batch", package.batch, 0 if tokens else 1, 0 if tokens else 1024)
+    yield from _within("context", package.context, int(tokens), (1 << 31) if tokens else 0)
+    yield from _within("prefill", package.prefill, int(tokens), package.context)
+    yield from _within("model_bin_bytes", package.model_bin_bytes, 1, _SIZES)
+    yield from _within("code_estimate", package.code_estimate, 0, _SIZES)
+    for index, section in enumerate(package.sections):
+        key = f"sections[{index}]"
+        yield from _within(f"{key}.offset", section.offset, 0, package.model_bin_bytes)
+        yield from _within(f"{key}.bytes", section.bytes, 0, package.model_bin_bytes - section.offset)
+    yield from _memory(package.memory, len(package.ops))
+    for index, op in enumerate(package.ops):
+        yield from _within(f"ops[{index}].layer", op.layer, -1, _LAYERS - 1)
+        yield from _within(f"ops[{index}].repeats", op.repeats, 1, _SIZES)
+        for name in ("macs", "macs_per_position", "reach"):
+            yield from _within(f"ops[{index}].{name}", getattr(op, name), 0, _COUNTS)
+
+
+def _model(model: ModelFacts) -> Iterator[tuple[str, str]]:
+    if model.kind not in ("tokens", "samples"):
+        yield "model.kind", f"is '{shown(model.kind)}', expected 'tokens' or 'samples'"
+    least = int(model.kind == "samples")
+    yield from _within("model.inputs", model.inputs, least, least * (1 << 31))
+    yield from _within("model.outputs", model.outputs, 1, 1 << 31)
+    yield from _within("model.parameters", model.parameters, 1, _COUNTS)
+    if not model.experts:
+        yield "model.experts", "is empty"
+    for index, count in enumerate(model.experts):
+        yield from _within(f"model.experts[{index}]", count, 1, _EXPERTS)
+    yield from _within("model.top_k", model.top_k, 1, _EXPERTS)
+    for key, labels in model.labels.items():
+        expected = {"inputs": model.inputs, "outputs": model.outputs}.get(key)
+        if expected is None:
+            yield "model.labels", f"has '{shown(key)}', expected 'inputs' and 'outputs'"
+        elif len(labels) != expected:
+            yield f"model.labels.{key}", f"names {len(labels)}, but there are {expected}"
+
+
+def _memory(memory: Memory, ops: int) -> Iterator[tuple[str, str]]:
+    for name in ("context", "states", "arena", "total"):
+        yield from _within(f"memory.{name}", getattr(memory, name), 0, _SIZES)
+    for index, span in enumerate(memory.spans):
+        key = f"memory.spans[{index}]"
+        yield from _within(f"{key}.offset", span.offset, 0, memory.total)
+        yield from _within(f"{key}.bytes", span.bytes, 0, memory.total - span.offset)
+        yield from _within(f"{key}.first", span.first, -1, ops - 1)
+        yield from _within(f"{key}.last", span.last, span.first, ops - 1)
+        for begin, end in span.live:
+            yield from _within(f"{key}.live", begin, span.first, span.last)
+            yield from _within(f"{key}.live", end, begin, span.last)
+
+
+def _within(key: str, value: int, least: int, most: int) -> Iterator[tuple[str, str]]:
+    if not least <= value <= most:
+        yield key, f"is {value}, expected {least} to {most}" if least < most else f"is {value}, expected {least}"
