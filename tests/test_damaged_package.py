@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -142,6 +143,23 @@ def test_what_are_no_vectors(package: Path, kind: str, capsys: pytest.CaptureFix
     assert main(["test", str(package), "--emulator", "native"]) == 5
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "test/vectors.msgpack: " in err
+
+
+@pytest.mark.parametrize("name", ["package.json", "vectors.msgpack"])
+def test_a_file_that_may_not_be_read(
+    name: str, package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_open = os.open
+
+    def refuse(path: Any, *rest: Any, **more: Any) -> int:
+        if str(path).endswith(name):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return really_open(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert main(["test", str(package), "--emulator", "native"]) == 5
+    err = capsys.readouterr().err
+    assert err.endswith(f"{name}: cannot be read: Permission denied\n") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

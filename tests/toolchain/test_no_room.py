@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from colibri.boards.load import load_board
 from colibri.cli import main
 from colibri.emulate.plugin import build as plugin_build
 from colibri.emulate.plugin import build_plugin
-from colibri.errors import BadInput, ToolMissing, UsageError
+from colibri.errors import BadInput, BuildFailed, ToolMissing, UsageError
 from colibri.toolchain.build import build
 from colibri.toolchain.find import find_toolchain
 from colibri.toolchain.probe import why_not_link
@@ -51,6 +52,16 @@ def test_the_cache_of_the_plugin(tmp_path: Path, compiler_on_a_full_disk: Callab
     hint = "make room, or set XDG_CACHE_HOME to a folder with room"
     assert str(caught.value) == f"cache {tmp_path / 'cache'}: cannot be written: {FULL}; {hint}"
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_package_that_is_write_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_small(tmp_path / "p", "x86-64-v3")
+    (tmp_path / "p" / "src" / "model.c").write_text("#error cannot open model.ci for writing")
+    with pytest.raises(BuildFailed):
+        build(tmp_path / "p")
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("/build"))
+    with pytest.raises(UsageError, match="cannot be written: Permission denied; make room there, or work on a copy"):
+        build(tmp_path / "p")
 
 
 @pytest.mark.parametrize("place", ["file/cache", "file", "/proc/cache", "n" * 300])

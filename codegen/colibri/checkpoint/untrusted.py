@@ -93,8 +93,10 @@ def is_there(path: Path) -> bool:
     """Return whether `path` names anything at all; what it is, and whether it can be read, is said when it is read."""
     try:
         path.lstat()
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
+    except OSError:  # a folder above does not let us look
+        pass
     return True
 
 

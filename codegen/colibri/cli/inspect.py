@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from colibri.cli.options import FILE
 from colibri.cli.output import make_console
 
 
 @click.command("inspect", short_help="What is in a checkpoint, and where it would fit.")
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.argument("checkpoint", type=FILE)
 @click.option(
     "--context", type=click.IntRange(1, 1 << 20), help="Positions (token models).  [default: the checkpoint's]"
 )

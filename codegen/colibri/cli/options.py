@@ -32,6 +32,7 @@ class Quantity(click.FloatRange):
         return number
 
 
+FILE = click.Path(readable=False, path_type=Path)  # what is there, and may be read, is said when it is read
 SECONDS = Quantity(1.0, 1_000_000.0)
 
 
@@ -39,10 +40,10 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of generation to a command."""
     for option in reversed(
         [
-            click.argument("checkpoint", type=click.Path(path_type=Path)),
+            click.argument("checkpoint", type=FILE),
             click.option("--board", required=True, metavar="NAME",
                          help="Board, see `colibri boards`, or a .toml file."),
-            click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the package."),
+            click.option("-o", "--output", type=FILE, help="Folder of the package."),
             click.option("--scheme", type=click.Choice(SCHEMES), default="w8a8", show_default=True,
                          help="Bits of weights and activations; the router stays fp32."),
             click.option("--kv", type=click.Choice(["f32", "f16"]), default="f32", show_default=True,
@@ -54,7 +55,7 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--context", type=click.IntRange(1, 1 << 20),
                          help="Positions that fit (token models).  [default: the checkpoint's]"),
             click.option("--drop-expert", multiple=True, metavar="LAYER:ID", help="Leave an expert out; repeatable."),
-            click.option("--keep-experts", type=click.Path(path_type=Path), metavar="FILE",
+            click.option("--keep-experts", type=FILE, metavar="FILE",
                          help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
             click.option("--prefix", metavar="NAME",
                          help="Prefix of C names.  [default: from the checkpoint's folder]"),

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from colibri.cli.options import SECONDS, Quantity
+from colibri.cli.options import FILE, SECONDS, Quantity
 from colibri.cli.output import make_console
 
 
 @click.command("profile", short_help="Instructions per step, layer and function; loads, stores; what varies.")
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=FILE)
 @click.option("--emulator", metavar="NAME", help="Which of the board's emulators.  [default: the first in QEMU]")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Tokens (.npy) or samples (.csv, .npy, .npz).  [default: pseudo-random]",
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from colibri.checkpoint.untrusted import is_folder
+from colibri.cli.options import FILE
 from colibri.cli.output import make_console, write_text
 from colibri.errors import UsageError
 
@@ -34,17 +35,17 @@ class Form(StrEnum):
 
 
 @click.command("report", short_help="Flash and RAM of a package or a program, region by region.")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a line for each row without others below it.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print tables for a pull request.")
 @click.option("--html", "as_html", is_flag=True, help="Write a page to look at, PACKAGE/report.html without -o.")
 @click.option("--full", is_flag=True, help="Give each expert, function and table a row of its own.")
-@click.option("--diff", "old", type=click.Path(path_type=Path), metavar="OLD", help="Compare with an older SOURCE.")
-@click.option("--budget", type=click.Path(path_type=Path), metavar="FILE", help="Warn or fail above the bytes in FILE.")
+@click.option("--diff", "old", type=FILE, metavar="OLD", help="Compare with an older SOURCE.")
+@click.option("--budget", type=FILE, metavar="FILE", help="Warn or fail above the bytes in FILE.")
 @click.option("--observe", is_flag=True, help="Run the test program in the emulators and show what it touched.")
 @click.option("--annotate", is_flag=True, help="Print what is over as lines that GitHub shows.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to a file.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the report to a file.")
 def command(
     source: Path,
     as_json: bool,

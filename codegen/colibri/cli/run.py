@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from colibri.cli.options import SECONDS
+from colibri.cli.options import FILE, SECONDS
 from colibri.errors import printable
 
 if TYPE_CHECKING:
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 
 @click.command("run", short_help="Run the product in the emulator, on words or numbers.")
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=FILE)
 @click.argument("what", metavar="[PROMPT|CSV]", required=False)
 @click.option(
     "-n", "--tokens", type=click.IntRange(1, 1 << 20), default=64, show_default=True, help="Tokens to generate."
 )
-@click.option(
-    "--tokenizer", type=click.Path(path_type=Path), help="Folder with tokenizer.json.  [default: in the package]"
-)
+@click.option("--tokenizer", type=FILE, help="Folder with tokenizer.json.  [default: in the package]")
 @click.option("--emulator", metavar="NAME", help="Which of the board's emulators.  [default: the first]")
 @click.option("--timeout", type=SECONDS, default=300.0, show_default=True, help="Seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print tokens, text or predictions as JSON.")

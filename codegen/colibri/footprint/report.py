@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from colibri.boards.profile import BoardKind, Holds, MemoryKind
+from colibri.checkpoint.untrusted import read_bounded
 from colibri.errors import BadInput, ColibriError, DoesNotFit
 from colibri.footprint.attribute import GroupKind, Piece, attribute
 from colibri.footprint.elf import read_image
@@ -18,6 +19,7 @@ from colibri.footprint.stack import Observed, StackUse, stack_use
 from colibri.package import Package, load_package
 
 SCHEMA = 1
+_TEXT_BYTES = 1 << 30  # of a linker's map
 _AGAIN = "build the package again"
 _IN_ADDRESS_ORDER = {GroupKind.WEIGHTS, GroupKind.CONTEXT, GroupKind.STATES}
 
@@ -202,7 +204,7 @@ def _beside(elf: Path, suffix: str) -> str | None:
     """Text of a file of the link; a failed product link leaves its own, which hold for the oversize image too."""
     for path in (elf.with_suffix(suffix), elf.with_name(f"product{suffix}")):
         if path.is_file():
-            return path.read_text(errors="replace")
+            return read_bounded(path, _TEXT_BYTES).decode(errors="replace")
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import subprocess
@@ -78,8 +80,14 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
 
 
 def _refuse_without_room(folder: Path, output: str) -> None:
-    """A full disk is not the compiler's fault; it, the linker and ninja all say it in the system's words."""
-    if error := lack_of_room(output):
+    """A full disk or a protected folder is not the compiler's fault.
+
+    Of a full disk compiler, linker and ninja all speak in the system's words.
+    """
+    error = lack_of_room(output)
+    if error is None and not all(os.access(place, os.W_OK) for place in (folder, folder / "build") if place.is_dir()):
+        error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if error is not None:
         raise no_room(str(folder), error, _HINT)
 
 
