@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from colibri.boards.check import check_board
+from colibri.boards.check import check_safe
 from colibri.emit.literals import PREFIX
 from colibri.errors import BadInput, shown
 from colibri.package import Memory, ModelFacts, Package
@@ -26,7 +26,7 @@ def check_package(package: Package, path: Path) -> None:
         BadInput: names the key.
     """
     where = shown(str(path), 300)
-    check_board(package.board, f"{where}: board")
+    check_safe(package.board, f"{where}: board")
     for key, fault in _faults(package):
         raise BadInput(f"{key} {fault}", where=where, hint="generate the package again")
 
@@ -40,15 +40,19 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
             yield key, "has characters that do not print"
     tokens = package.model.kind == "tokens"
     yield from _model(package.model)
-    yield from _within("batch", package.batch, 0 if tokens else 1, 0 if tokens else 1024)
-    yield from _within("context", package.context, int(tokens), (1 << 31) if tokens else 0)
-    yield from _within("prefill", package.prefill, int(tokens), package.context)
+    yield from _within("batch", package.batch, int(not tokens), 1024)
+    yield from _within("context", package.context, int(tokens), 1 << 31)
+    yield from _within("prefill", package.prefill, int(tokens), 1024)
     yield from _within("model_bin_bytes", package.model_bin_bytes, 1, _SIZES)
     yield from _within("code_estimate", package.code_estimate, 0, _SIZES)
     for index, section in enumerate(package.sections):
         key = f"sections[{index}]"
         yield from _within(f"{key}.offset", section.offset, 0, package.model_bin_bytes)
         yield from _within(f"{key}.bytes", section.bytes, 0, package.model_bin_bytes - section.offset)
+    for region in package.board.memory:
+        key = f"board.memory '{shown(region.name)}'"
+        for name in ("origin", "length", "budget"):
+            yield from _within(f"{key}.{name}", getattr(region, name), 0, _COUNTS)
     yield from _memory(package.memory, len(package.ops))
     for index, op in enumerate(package.ops):
         yield from _within(f"ops[{index}].layer", op.layer, -1, _LAYERS - 1)

@@ -49,10 +49,19 @@ def check_board(board: Board, where: str) -> None:
     Raises:
         BadInput: see the message.
     """
+    check_safe(board, where)
+    _check_regions(board, where)
+
+
+def check_safe(board: Board, where: str) -> None:
+    """Check what goes to shells, paths and command lines: all but the memory, of which the report shows what is wrong.
+
+    Raises:
+        BadInput: see the message.
+    """
     _check_text(msgspec.to_builtins(board), where, ())
     _check_processor(board, where)
     _check_toolchain(board, where)
-    _check_regions(board, where)
     _check_emulators(board, where)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -158,19 +159,9 @@ def make_report(folder: Path) -> Report:
             to be measured), the linker's map, and the table of memory use that it printed, when it is there.
 
     Raises:
-        BadInput: not a package, or not built; or package, image and linker do not agree: a byte belongs to no row, the
-            rows do not sum to what the program headers say, or these differ from the linker's table.
+        BadInput: not a package, not built, or `package.json` is not of this image.
+        ColibriError: the rows do not sum to what the program headers say, or these differ from the linker's table.
     """
-    try:
-        return _measured(folder)
-    except ColibriError as error:
-        if type(error) is not ColibriError:
-            raise
-        # Generator, compiler and linker wrote files that agree, so one of them was changed since.
-        raise BadInput(error.what, where=error.where or str(folder), hint=error.hint or _AGAIN) from None
-
-
-def _measured(folder: Path) -> Report:
     package = load_package(folder)
     build = folder / "build"
     elf = next((path for path in (build / "product.elf", build / "oversize.elf") if path.is_file()), None)
@@ -178,14 +169,15 @@ def _measured(folder: Path) -> Report:
         raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
     linked = elf.name == "product.elf"
     image = read_image(elf)
-    layout = lay_out(image, package.board, overflowed=not linked)
-    map_text = _beside(elf, ".map")
-    if map_text is None:
-        raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)
-    pieces = attribute(image, layout, parse_map(map_text), Owners(folder), package)
-    bare = package.board.kind is BoardKind.BARE
-    usage = _beside(elf, ".usage") if bare else None
-    printed = None if usage is None else _match(parse_usage(usage), layout)
+    with _of_one_build(folder):
+        layout = lay_out(image, package.board, overflowed=not linked)
+        map_text = _beside(elf, ".map")
+        if map_text is None:
+            raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)
+        pieces = attribute(image, layout, parse_map(map_text), Owners(folder), package)
+        bare = package.board.kind is BoardKind.BARE
+        usage = _beside(elf, ".usage") if bare else None
+        printed = None if usage is None else _match(parse_usage(usage), layout)
     return Report(
         schema=SCHEMA,
         package=package.name,
@@ -198,6 +190,21 @@ def _measured(folder: Path) -> Report:
         emulators=tuple(EmulatorNote(e.name, str(e.proves), e.note) for e in package.board.emulators),
         stack=stack_use(folder, package, elf),
     )
+
+
+@contextmanager
+def _of_one_build(folder: Path) -> Iterator[None]:
+    """What generator, compiler and linker wrote fits together; where it does not, one of the files was changed since.
+
+    Raises:
+        BadInput: in place of an error of ours.
+    """
+    try:
+        yield
+    except ColibriError as error:
+        if type(error) is not ColibriError:
+            raise
+        raise BadInput(error.what, where=error.where or str(folder), hint=error.hint or _AGAIN) from None
 
 
 def _beside(elf: Path, suffix: str) -> str | None:
