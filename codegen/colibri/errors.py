@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
+_SHOWN_CHARS = 120
+_WORD_CHARS = 300  # of a word in an error; a path of this length is still whole
+_ERROR_CHARS = 2000
+
 
 def printable(text: str) -> str:
     """Return `text` with what a terminal would obey or could not encode written as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shown(text: str, limit: int = _SHOWN_CHARS) -> str:
+    """Return `text` fit for one line of a terminal: escaped where it does not print, cut where it is long."""
+    return printable(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _line(text: str) -> str:
+    """One line, in which what nobody cut before is cut: no word, and no line, goes on for pages."""
+    words = (word if len(word) <= _WORD_CHARS else shown(word) + word[-1] for word in text.split())
+    return shown(" ".join(words), _ERROR_CHARS)
 
 
 class ColibriError(Exception):
@@ -29,7 +47,7 @@ class ColibriError(Exception):
         """One line: ``where: what (hint)``."""
         text = f"{self.where}: {self.what}" if self.where else self.what
         text = f"{text}; {self.hint}" if self.hint else text
-        return printable(" ".join(text.split()))
+        return _line(text)
 
 
 class CheckFailed(ColibriError):
@@ -42,6 +60,20 @@ class UsageError(ColibriError):
     """The command line asks for something that cannot be meant."""
 
     exit_code = 2
+
+
+NO_ROOM = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+
+
+def no_room(where: str, error: OSError, hint: str = "make room there") -> UsageError:
+    """Return (not raise) the error of a disk that is full, or of a folder in which nothing can be written."""
+    return UsageError(f"cannot be written: {error.strerror or error}", where=where, hint=hint)
+
+
+def lack_of_room(said: str) -> OSError | None:
+    """Return what a program's output says of a disk on which nothing more can be written, in the system's words."""
+    numbers = (number for number in (*sorted(NO_ROOM), errno.EROFS) if os.strerror(number) in said)
+    return next((OSError(number, os.strerror(number)) for number in numbers), None)
 
 
 class DoesNotFit(ColibriError):

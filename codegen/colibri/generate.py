@@ -17,8 +17,8 @@ from colibri.checkpoint.untrusted import read_bounded
 from colibri.emit.literals import checked_prefix, identifier
 from colibri.emit.model_bin import build_model_bin
 from colibri.emit.module import Module, build_module
-from colibri.emit.writer import Contents, write_package
-from colibri.errors import BadInput, UsageError
+from colibri.emit.writer import Contents, resolved_output, write_package
+from colibri.errors import BadInput, UsageError, printable
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
 from colibri.graph.work import work
@@ -28,7 +28,7 @@ from colibri.passes.kernels import KernelSet, functions_of
 from colibri.passes.pack import plan_layouts
 from colibri.passes.pins import Pins, pinned
 from colibri.passes.place import names, place, rooms
-from colibri.passes.prune import drop_experts, keep_only
+from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
 from colibri.paths import data_folder
 from colibri.vectors import make_vectors, save_vectors
@@ -76,8 +76,8 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
     """Import, prune and quantise.
 
     Raises:
-        BadInput: the checkpoint, or experts to drop that it has not.
-        UsageError: an option of the other kind of model.
+        BadInput: the checkpoint, or experts to keep that it has not.
+        UsageError: an option of the other kind of model, or experts to drop that the checkpoint has not.
     """
     graph = import_graph(checkpoint, ImportOptions(options.context, options.kv))
     tokens = graph.kind is ModelKind.TOKENS
@@ -85,7 +85,9 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
         raise UsageError("is for sensor models; a token model has --prefill", where="--batch")
     if options.prefill is not None and not tokens:
         raise UsageError("is for token models; a sensor model has --batch", where="--prefill")
-    drops = {layer: set(ids) for layer, ids in options.drop.items()}
+    if options.kv is not StateType.F32 and not tokens:
+        raise UsageError("is for token models; a sensor model has no key and value states", where="--kv")
+    drops = {layer: set(ids) for layer, ids in asked_to_drop(graph, options.drop).items()}
     for layer, ids in keep_only(graph, options.keep).items():
         drops[layer] = drops.get(layer, set()) | ids
     drop_experts(graph, drops)
@@ -101,9 +103,9 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         UsageError: options that cannot be meant.
     """
     checkpoint = Checkpoint.open(path)
-    if checkpoint.path.resolve().is_relative_to(out.resolve()):
+    if checkpoint.path.resolve().is_relative_to(resolved_output(out)):
         raise UsageError("the checkpoint lies in it", where=str(out), hint="choose another folder with -o")
-    name = checkpoint.path.resolve().name
+    name = printable(checkpoint.path.resolve().name)
     prefix = identifier(name) if options.prefix is None else checked_prefix(options.prefix)
     graph = build_graph(checkpoint, options)
     kernels = KernelSet(board.kernels)

@@ -14,6 +14,7 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import build_model_bin
+from colibri.errors import printable
 from colibri.graph.graph import StateType
 from colibri.package import Memory
 from colibri.passes.kernels import KernelSet
@@ -96,7 +97,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
                 memory = place(graph, 1, layouts, left).memory
                 fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory, left))
     return Inspection(
-        name=checkpoint.path.resolve().name,
+        name=printable(checkpoint.path.resolve().name),
         family=graph.family,
         kind=str(graph.kind),
         parameters=graph.parameters(),

@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 
 from colibri.boards.profile import Board
-from colibri.errors import BadInput
+from colibri.checkpoint.untrusted import decoded, is_there, read_bounded
+from colibri.errors import BadInput, shown
 
 SCHEMA = 2
 FILE_NAME = "package.json"
+_MAX_BYTES = 64 << 20
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -181,27 +183,31 @@ class Package(msgspec.Struct, frozen=True):
         (folder / FILE_NAME).write_bytes(msgspec.json.format(raw, indent=1) + b"\n")
 
 
+class _Version(msgspec.Struct, frozen=True):
+    """What every version of the file has."""
+
+    schema: int
+
+
 def load_package(folder: Path) -> Package:
     """Read ``package.json``.
 
     Raises:
-        BadInput: no such file, not this schema, or not of this shape.
+        BadInput: no such file, not this schema, not of this shape, or with numbers that cannot be meant.
     """
+    from colibri.package_check import check_package
+
     path = folder / FILE_NAME
-    try:
-        package = msgspec.json.decode(path.read_bytes(), type=Package)
-    except (FileNotFoundError, NotADirectoryError):
-        raise BadInput(
-            "not a Colibri package", where=str(folder), hint="make one with `colibri build CHECKPOINT --board NAME`"
-        ) from None
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except msgspec.DecodeError as error:
-        raise BadInput(
-            f"package.json is damaged: {error}", where=str(path), hint="generate the package again"
-        ) from None
-    if package.schema != SCHEMA:
-        raise BadInput(
-            f"package schema {package.schema}, this Colibri reads {SCHEMA}", where=str(path), hint="generate again"
-        )
+    if not is_there(path):
+        hint = "make one with `colibri build CHECKPOINT --board NAME`"
+        raise BadInput("not a Colibri package", where=shown(str(folder), 300), hint=hint)
+    where, again = shown(str(path), 300), "generate the package again"
+    raw = read_bounded(path, _MAX_BYTES)
+    damaged = "package.json is damaged"
+    version = decoded(lambda: msgspec.json.decode(raw, type=_Version), what=damaged, where=where, hint=again)
+    if version.schema != SCHEMA:
+        what = f"package schema {version.schema}, this Colibri reads {SCHEMA}"
+        raise BadInput(what, where=where, hint="generate again")
+    package = decoded(lambda: msgspec.json.decode(raw, type=Package), what=damaged, where=where, hint=again)
+    check_package(package, path)
     return package

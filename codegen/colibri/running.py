@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +16,6 @@ from colibri.package import Package
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import image_name
 
-_LARGEST = float(np.finfo(np.float32).max)
 _ANSWER = re.compile(rb"> ([0-9a-f]{8}(?: [0-9a-f]{8})*)\n")
 
 
@@ -103,40 +100,3 @@ def run_samples(
     if len(rows) != len(padded) or any(len(row) != package.model.outputs for row in rows):
         raise EmulatorFailed(f"{len(rows)} answers for {len(padded)} samples", where=package.board.id)
     return np.array(rows, np.uint32).view(np.float32)[: len(samples)]
-
-
-def read_samples(path: Path, inputs: int) -> NDArray[np.float32]:
-    """Read a CSV of numbers, ``inputs`` a line; one line of column names may stand first.
-
-    Raises:
-        BadInput: unreadable, no samples, a wrong number of columns, or something that is not a finite number.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot be read: {error}", where=str(path)) from None
-    try:
-        table = list(csv.reader(io.StringIO(text)))
-    except csv.Error as error:
-        raise BadInput(f"is not CSV: {error}", where=str(path)) from None
-    rows: list[list[float]] = []
-    for number, row in enumerate(table, 1):
-        if not row or (number == 1 and not _is_number(row[0])):
-            continue
-        if len(row) != inputs:
-            raise BadInput(f"{len(row)} columns, the model has {inputs} inputs", where=f"{path}, line {number}")
-        for cell in row:
-            if not _is_number(cell) or not abs(float(cell)) <= _LARGEST:
-                raise BadInput(f"{cell.strip()!r} is not a finite number", where=f"{path}, line {number}")
-        rows.append([float(cell) for cell in row])
-    if not rows:
-        raise BadInput("holds no samples", where=str(path), hint=f"one line a sample, {inputs} numbers each")
-    return np.array(rows, np.float32)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -9,16 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colibri.boards.profile import BoardKind, Emulator, EmulatorKind
+from colibri.checkpoint.untrusted import is_there, read_bounded
 from colibri.emulate.plugin import MemoryUse, Plugin, memory_check
 from colibri.emulate.protocol import Response, encode_requests, parse_responses
 from colibri.emulate.runner import run
 from colibri.emulate.symbols import Symbols
-from colibri.errors import BadInput, DoesNotFit, EmulatorFailed, UsageError
+from colibri.errors import BadInput, DoesNotFit, EmulatorFailed, UsageError, shown
 from colibri.instructions import InstructionCount, count_instructions, model_functions
 from colibri.package import Package, load_package
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import image_name
 from colibri.vectors import Answer, Case, load_vectors
+
+_VECTOR_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def chosen_emulators(package: Package, names: tuple[str, ...]) -> list[Emulator]
     for name in names:
         if name not in known:
             raise UsageError(
-                f"board {package.board.id} has no emulator {name!r}",
+                f"board {package.board.id} has no emulator '{shown(name)}'",
                 where="--emulator",
                 hint=f"it has {', '.join(known)}",
             )
@@ -80,10 +83,9 @@ def read_cases(folder: Path) -> list[Case]:
         BadInput: they are missing or damaged.
     """
     path = folder / "test" / "vectors.msgpack"
-    try:
-        return load_vectors(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        raise BadInput("no test vectors", where=str(path), hint="generate the package again") from None
+    if not is_there(path):
+        raise BadInput("no test vectors", where=shown(str(path), 300), hint="generate the package again")
+    return load_vectors(read_bounded(path, _VECTOR_BYTES), shown(str(path), 300))
 
 
 def check_package(

@@ -8,12 +8,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.checkpoint.untrusted import decoded
 from colibri.emulate.protocol import Request
-from colibri.errors import BadInput
+from colibri.errors import BadInput, shown
 from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.interpret import Reference
 
 CONTEXT_FULL, BAD_TOKEN, NOT_FINITE = -10, -9, -11
+_OPS = frozenset("VIRPSF")  # requests that the test program knows
 LONGEST = 1024  # positions that golden vectors fill; attention to all of a longer context would take hours
 
 
@@ -49,13 +51,23 @@ def load_vectors(raw: bytes, where: str) -> list[Case]:
     Raises:
         BadInput: it is damaged.
     """
-    try:
-        cases = msgspec.msgpack.decode(raw, type=list[Case])
-    except msgspec.DecodeError as error:
-        raise BadInput(f"test vectors are damaged: {error}", where=where, hint="generate the package again") from None
+    again = "generate the package again"
+    cases = decoded(
+        lambda: msgspec.msgpack.decode(raw, type=list[Case]), what="test vectors are damaged", where=where, hint=again
+    )
+    for case in cases:
+        if not _is_sound(case):
+            raise BadInput(f"test vectors are damaged: case '{shown(case.title)}'", where=where, hint=again)
     if not any(case.answers for case in cases):
-        raise BadInput("there is nothing to compare", where=where, hint="generate the package again")
+        raise BadInput("there is nothing to compare", where=where, hint=again)
     return cases
+
+
+def _is_sound(case: Case) -> bool:
+    """Whether the protocol can carry it."""
+    payloads = [case.payload, *(answer.payload for answer in case.answers)]
+    small = all(-(1 << 31) <= answer.status < 1 << 31 for answer in case.answers)
+    return case.op in _OPS and case.title.isprintable() and small and all(len(payload) % 4 == 0 for payload in payloads)
 
 
 @dataclass

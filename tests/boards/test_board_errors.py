@@ -98,6 +98,28 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         ('["portable"]', '["portable", "dsp"]', "mine.toml: kernels: the list does not end with portable"),
         ('["portable"]', "[]", "mine.toml: kernels: the list does not end with portable"),
         ('["portable"]', '["dsp", "dsp", "portable"]', "mine.toml: kernels: 'dsp' is there twice"),
+        *(
+            (
+                '["portable"]',
+                f'["{name}", "portable"]',
+                f"mine.toml: kernels[0]: no kernel folder '{name}'; ",
+            )
+            for name in ("portable/../portable", "./portable", "/", "..", "dsp", "")
+        ),
+        ('"cortex_m"', '"../ports/cortex_m"', "mine.toml: port: no port '../ports/cortex_m'; did you mean 'cortex_m'?"),
+        (
+            '"stm32vldiscovery"',
+            '"a\\u0000b"',
+            "mine.toml: emulators[0].args[1]: has the character \\x00; write text on",
+        ),
+        ('"A board"', '"A\\u001b[31m"', "mine.toml: title: has the character \\x1b"),
+        ('"A board"', f'"{"x" * 1001}"', "mine.toml: title: 1001 characters; at most 1000"),
+        ("stack = 1024", f"stack = {'9' * 5000}", "mine.toml: a number is too large"),
+        ("stack = 1024", "stack = 9223372036854775808", "mine.toml: a number is too large"),
+        ("stack = 1024", f"stack = {'[' * 20}{']' * 20}", "mine.toml: nested too deeply"),
+        ("stack = 1024", f"stack = {'[' * 9000}", "mine.toml: nested too deeply"),
+        ("stack = 1024", f"stack{'.a' * 9000} = 1", "mine.toml: nested too deeply"),
+        ("stack = 1024", "stack = 1024 #" + "x" * 65536, "more than the 65536 that such a file may have"),
         ("stack = 1024", "stack = 1000", "mine.toml: stack: 1000 bytes; give a positive multiple of 16"),
         ("stack = 1024\n", "", "mine.toml: stack: 0 bytes"),
         ("stack = 1024", "stack = 1024\nreserve = -1", "mine.toml: reserve: -1 bytes"),
@@ -148,6 +170,19 @@ def test_mistakes(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert message in error_of(write(tmp_path, GOOD.replace(old, new, 1)))
 
 
+@pytest.mark.parametrize("old", ["stack =", '"weights"]', "title =", '"A board"', '"portable"', '"stm32vldiscovery"'])
+def test_a_name_of_pages_is_cut(old: str, tmp_path: Path) -> None:
+    long = "n" * 50_000
+    new = f"{long} =" if old.endswith("=") else f'"{long}"' + "]" * old.endswith("]")
+    assert len(error_of(write(tmp_path, GOOD.replace(old, new, 1)))) < 700
+
+
+def test_a_special_file_is_no_board(tmp_path: Path) -> None:
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    assert error_of(tmp_path / "zero.toml") == "zero.toml: is not a file or a pipe"
+    assert "File name too long" in error_of(tmp_path / f"{'n' * 300}.toml")
+
+
 def test_two_emulators_of_one_name(tmp_path: Path) -> None:
     emulator = GOOD[GOOD.index("[[emulators]]") :]
     assert "two emulators are called 'vldiscovery'" in error_of(write(tmp_path, f"{GOOD}\n{emulator}"))
@@ -172,9 +207,9 @@ def test_only_boards_are_boards(name: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert error_of(tmp_path / "none.toml") == "none.toml: no such file"
     (tmp_path / "folder.toml").mkdir()
-    assert "not readable" in error_of(tmp_path / "folder.toml")
+    assert "is not a file" in error_of(tmp_path / "folder.toml")
     (tmp_path / "binary.toml").write_bytes(b"title = '\xff'")
-    assert "not UTF-8" in error_of(tmp_path / "binary.toml")
+    assert error_of(tmp_path / "binary.toml") == "binary.toml: not UTF-8 text: line 1"
 
 
 # ---- inheritance ----

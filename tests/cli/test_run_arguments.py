@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from small_models import HOST_BOARD, ORACLE, make_package, sensor
 
 from colibri.cli import main
-from colibri.errors import BadInput
-from colibri.running import AnswerStream, read_samples
+from colibri.running import AnswerStream
 
 
 @pytest.fixture(scope="module")
@@ -72,43 +70,6 @@ def test_the_hint_for_a_full_context_is_right(capsys: pytest.CaptureFixture[str]
 
 def test_a_tokenizer_that_is_not_there(capsys: pytest.CaptureFixture[str], token_package: str, tmp_path: Path) -> None:
     assert str(tmp_path) in fails(capsys, 5, token_package, "hi", "--tokenizer", str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "cannot be read"),
-        ("", "holds no samples; one line a sample, 3 numbers each"),
-        ("a,b,c\n", "holds no samples"),
-        ("1,2\n", "line 1: 2 columns, the model has 3 inputs"),
-        ("1,2,3\n1,2,3,4\n", "line 2: 4 columns"),
-        ("1,2,3\nx,2,3\n", "line 2: 'x' is not a finite number"),
-        ("1,nan,3\n", "line 1: 'nan' is not a finite number"),
-        ("1,2,1e39\n", "line 1: '1e39' is not a finite number"),
-        ("1,2,inf\n", "line 1: 'inf' is not a finite number"),
-        ("1,,3\n", "line 1: '' is not a finite number"),
-        ("1,2,3\n" + "x" * 200_000 + ",2,3\n", "is not CSV: field larger than field limit"),
-        ("1,\0,3\n", "samples.csv"),
-        (b"\xff\xfe1,2,3", "cannot be read"),
-    ],
-    ids=["absent", "empty", "heading", "few", "many", "word", "nan", "large", "inf", "blank", "long", "nul", "bytes"],
-)
-def test_csv_files(tmp_path: Path, text: str | bytes | None, words: str) -> None:
-    file = tmp_path / "samples.csv"
-    if text is not None:
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(BadInput) as caught:
-        read_samples(file, 3)
-    assert words in str(caught.value) and str(caught.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "text", ["1,2,3\n4,5,6\n", "a,b,c\n1,2,3\n\n4,5,6", "\ufeff1,2,3\r\n4,5,6\r\n", '"1"," 2",3\n4,5,6']
-)
-def test_csv_files_that_are_fine(tmp_path: Path, text: str) -> None:
-    (tmp_path / "s.csv").write_text(text, encoding="utf-8")
-    samples = read_samples(tmp_path / "s.csv", 3)
-    assert samples.dtype == np.float32 and samples.tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])

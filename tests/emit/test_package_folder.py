@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from small_models import ORACLE, make_package, sensor, write_sensor
 
 from colibri.boards.load import board_names, load_board
+from colibri.claim import claimed
 from colibri.emit import writer
 from colibri.errors import BadInput, UsageError
 from colibri.generate import Options, generate
@@ -119,6 +122,66 @@ def test_where_no_folder_can_be_made(tmp_path: Path, out: str) -> None:
         make_package(MODEL, tmp_path / out)
     assert "cannot be made" in str(caught.value) and "\n" not in str(caught.value)
     assert everything(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("out", ["n" * 300, f"{'n' * 300}/out", "loop", "loop/out"])
+def test_names_that_the_system_refuses(tmp_path: Path, out: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UsageError) as caught:
+        make_package(MODEL, tmp_path / out)
+    text = str(caught.value)
+    assert "cannot be made: " in text and text.endswith("; choose another with -o") and len(text) < 700
+    assert everything(tmp_path) == ["loop"]
+
+
+def test_the_longest_name_that_there_is(tmp_path: Path) -> None:
+    for _ in range(2):
+        make_package(MODEL, tmp_path / ("n" * 255))
+    assert [path.name for path in tmp_path.iterdir()] == ["n" * 255]
+
+
+def test_an_old_package_that_cannot_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_package(MODEL, tmp_path / "out")
+    before = tree(tmp_path / "out")
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("/src"))
+    with pytest.raises(UsageError, match=r"the package in it is write-protected: .*/out/src; choose another with -o"):
+        make_package(MODEL, tmp_path / "out", batch=2)
+    assert tree(tmp_path / "out") == before and [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_while_another_command_builds_in_it(tmp_path: Path) -> None:
+    make_package(MODEL, tmp_path / "out")
+    before = tree(tmp_path / "out")
+    with claimed(tmp_path / "out"), pytest.raises(UsageError, match="another colibri is building in it; wait for it"):
+        make_package(MODEL, tmp_path / "out", batch=2)
+    assert tree(tmp_path / "out") == before and [path.name for path in tmp_path.iterdir()] == ["out"]
+    make_package(MODEL, tmp_path / "out", batch=2)
+    assert load_package(tmp_path / "out").batch == 2
+
+
+def test_builds_at_once_make_one_package(tmp_path: Path) -> None:
+    """Each either makes the whole package or says that it did not; what stays is that of one of them."""
+    command = [
+        sys.executable,
+        "-m",
+        "colibri",
+        "build",
+        str(MODEL),
+        "--board",
+        "x86-64-v3",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    running = [
+        subprocess.Popen([*command, "--batch", str(batch)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for batch in (1, 2, 3)
+    ]
+    ends = [(process.communicate()[1].decode(), process.returncode) for process in running]
+    assert {code for _, code in ends} <= {0, 2} and 0 in {code for _, code in ends}
+    assert all(err.count("\n") == (1 if code else 0) for err, code in ends)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    made = [batch for batch, (_, code) in zip((1, 2, 3), ends, strict=True) if code == 0]
+    assert load_package(tmp_path / "out").batch in made
 
 
 @pytest.mark.parametrize("stage", ["render", "write_build_files", "_copy_port"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,9 @@ from colibri.boards.load import load_board
 from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.emulate.faults import find_fault
 from colibri.emulate.monitor import parse_registers
-from colibri.emulate.plugin import AddressRange, build_plugin
+from colibri.emulate.plugin import AddressRange, Plugin, build_plugin, memory_check
 from colibri.emulate.plugin.request import merged
+from colibri.emulate.protocol import Request, encode_requests
 from colibri.emulate.runner import RunFailed, run
 from colibri.emulate.symbols import Symbols
 from colibri.errors import BadInput, BuildFailed, ToolMissing
@@ -171,3 +173,22 @@ def test_plugin_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_ranges_are_merged() -> None:
     ranges = (AddressRange(8, 12), AddressRange(0, 4), AddressRange(4, 6), AddressRange(9, 10))
     assert merged(ranges) == [AddressRange(0, 6), AddressRange(8, 12)]
+
+
+def test_paths_with_signs_that_qemu_reads() -> None:
+    option = Plugin(check=True).option(Path("/tmp/a,b=c d/x.so"), Path("out"))
+    assert option.startswith("file=/tmp/a,,b=c d/x.so,out=out,check=1")
+
+
+@pytest.mark.parametrize("name", ["a,b", "a b", "a=b,c d"])
+def test_temporary_folders_and_caches_of_any_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device_image: DeviceBuilder
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+    board = load_board("stm32f405")
+    emulator = board.emulators[0]
+    image = device_image(board, emulator)
+    outcome = run(image, board, emulator, request=encode_requests([Request("E", b"ping")]), plugin=memory_check(image))
+    assert outcome.exit_code == 42 and outcome.observation is not None

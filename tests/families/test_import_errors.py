@@ -14,7 +14,7 @@ from small_models import HOST_BOARD, sensor_arrays, write_mixtral, write_sensor
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.cli import main
-from colibri.errors import BadInput
+from colibri.errors import BadInput, UsageError
 
 
 def refused(folder: Path, options: ImportOptions | None = None) -> str:
@@ -76,9 +76,24 @@ def test_mixtral_configs(tmp_path: Path, changes: dict[str, object], words: str)
 
 def test_more_context_than_the_checkpoint_has(tmp_path: Path) -> None:
     write_mixtral(tmp_path / "m")
-    assert "max_position_embeddings is 64, below the context of 65; ask for less" in refused(
-        tmp_path / "m", ImportOptions(context=65)
-    )
+    with pytest.raises(UsageError, match="--context: 65 is more than the 64 positions of the checkpoint"):
+        import_graph(Checkpoint.open(tmp_path / "m"), ImportOptions(context=65))
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "007", "\u0661"])
+@pytest.mark.parametrize("name", ["model.layers.{}.input_layernorm.weight", "model.layers.0.mlp.experts.{}.w1.weight"])
+def test_numbers_in_names_that_no_layer_has(tmp_path: Path, name: str, number: str) -> None:
+    arrays = tiny_mixtral() | {name.format(number): np.zeros(8, np.float32)}
+    write_checkpoint(tmp_path / "m", CONFIG, arrays)
+    message = refused(tmp_path / "m")
+    assert "tensor model.layers." in message and len(message) < 700
+
+
+def test_half_a_character_in_a_label(tmp_path: Path) -> None:
+    folder = write_sensor(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"inputs": ["\ud800x"] * config["input_dim"]}))
+    assert "the text '\\ud800x' has half a character (a lone surrogate)" in refused(folder)
 
 
 def test_a_tied_head_that_is_stored_and_equal_is_named(tmp_path: Path) -> None:
@@ -135,8 +150,8 @@ def test_sensor_configs(tmp_path: Path, changes: dict[str, object], words: str) 
 
 
 def test_a_sensor_model_has_no_context(tmp_path: Path) -> None:
-    message = refused(write_sensor(tmp_path / "m"), ImportOptions(context=8))
-    assert "which has no context; leave out --context" in message
+    with pytest.raises(UsageError, match="--context: is for token models; a sensor model has no context"):
+        import_graph(Checkpoint.open(write_sensor(tmp_path / "m")), ImportOptions(context=8))
 
 
 def edit_arrays(edit: Callable[[dict[str, np.ndarray]], object]) -> dict[str, np.ndarray]:

@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
+import msgspec
+
+from colibri.boards.locate import KeyPath, dotted
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
 from colibri.boards.words import nearest
-from colibri.errors import BadInput
+from colibri.errors import BadInput, printable
+from colibri.paths import data_folder
 
 # The traps of each architecture that runs on bare metal, the product's first.
 TRAPS = {"arm": ("bkpt", "svc"), "riscv32": ("ebreak",)}
@@ -16,6 +20,7 @@ ARCHITECTURES = ("aarch64", "arm", "riscv32", "x86_64")
 
 _READ_ONLY = frozenset({Holds.CODE, Holds.WEIGHTS})
 _ADDRESSES = 1 << 32
+_LONGEST_TEXT = 1000  # characters
 _OTHER_BITS = frozenset(
     [
         "-ffast-math",
@@ -44,10 +49,50 @@ def check_board(board: Board, where: str) -> None:
     Raises:
         BadInput: see the message.
     """
+    check_safe(board, where)
+    _check_regions(board, where)
+
+
+def check_safe(board: Board, where: str) -> None:
+    """Check what goes to shells, paths and command lines: all but the memory, of which the report shows what is wrong.
+
+    Raises:
+        BadInput: see the message.
+    """
+    _check_text(msgspec.to_builtins(board), where, ())
     _check_processor(board, where)
     _check_toolchain(board, where)
-    _check_regions(board, where)
     _check_emulators(board, where)
+
+
+def _check_text(value: object, where: str, key: KeyPath) -> None:
+    """Text goes to command lines, C, build files and terminals: nothing in it may be more than text."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            _check_text(name, where, key)
+            _check_text(part, where, (*key, name))
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            _check_text(part, where, (*key, index))
+    elif isinstance(value, str):
+        at = f"{where}: {dotted(key)}"
+        if len(value) > _LONGEST_TEXT:
+            raise BadInput(f"{len(value)} characters", where=at, hint=f"at most {_LONGEST_TEXT}")
+        if strange := next((c for c in value if not c.isprintable()), None):
+            raise BadInput(f"has the character {printable(strange)}", where=at, hint="write text on one line")
+
+
+def _check_folders(board: Board, where: str) -> None:
+    """They become paths, so only plain names of folders that are there."""
+    runtime = data_folder("runtime_c")
+    kernels = sorted(path.parent.name for path in (runtime / "kernels").glob("*/kernels.toml"))
+    for index, name in enumerate(board.kernels):
+        if name not in kernels:
+            at = f"{where}: kernels[{index}]"
+            raise BadInput(f"no kernel folder {name!r}", where=at, hint=nearest(name, kernels))
+    ports = sorted(path.name for path in (runtime / "ports").iterdir() if path.is_dir())
+    if board.port not in ports:
+        raise BadInput(f"no port {board.port!r}", where=f"{where}: port", hint=nearest(board.port, ports))
 
 
 def _check_processor(board: Board, where: str) -> None:
@@ -60,6 +105,7 @@ def _check_processor(board: Board, where: str) -> None:
         )
     if repeated := _first_repeated(board.kernels):
         raise BadInput(f"{repeated!r} is there twice", where=f"{where}: kernels")
+    _check_folders(board, where)
     if board.kind is BoardKind.BARE:
         if board.cpu.arch not in TRAPS:
             raise BadInput(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
@@ -14,7 +13,8 @@ from colibri.boards.check import check_board
 from colibri.boards.locate import KeyPath, dotted, find_line
 from colibri.boards.profile import Board
 from colibri.boards.words import nearest
-from colibri.errors import BadInput
+from colibri.checkpoint.untrusted import is_regular_file, read_toml
+from colibri.errors import BadInput, shown
 from colibri.paths import data_folder
 
 _SUFFIX = ".toml"
@@ -44,7 +44,7 @@ def load_board(name_or_path: str | Path) -> Board:
         path = data_folder("boards") / f"{text}{_SUFFIX}"
         if text not in board_names():
             hint = f"{nearest(text, board_names())}; a board of your own is a file that ends with {_SUFFIX}"
-            raise BadInput(f"no board {text!r}", where="board", hint=hint)
+            raise BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
     chain = _chain(path)
     merged: dict[str, Any] = {}
     for file in reversed(chain):
@@ -64,17 +64,7 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self.text = path.read_text(encoding="utf-8")
-            self.tables = tomllib.loads(self.text)
-        except FileNotFoundError:
-            raise BadInput("no such file", where=str(path)) from None
-        except OSError as error:
-            raise BadInput(f"not readable: {error.strerror}", where=str(path)) from None
-        except UnicodeDecodeError:
-            raise BadInput("not UTF-8 text", where=str(path)) from None
-        except tomllib.TOMLDecodeError as error:
-            raise BadInput(f"not TOML: {error}", where=str(path)) from None
+        self.text, self.tables = read_toml(path)
         self.inherits = self.tables.pop(_INHERITS, None)
         if self.inherits is not None and not isinstance(self.inherits, str):
             raise BadInput("expected the name of one file, in quotes", where=self.at((_INHERITS,)))
@@ -93,12 +83,12 @@ def _chain(path: Path) -> list[_File]:
     while (name := chain[-1].inherits) is not None:
         where = chain[-1].at((_INHERITS,))
         folders = (chain[-1].path.parent, data_folder("boards"))
-        found = next((file for folder in folders if (file := folder / f"{name}{_SUFFIX}").is_file()), None)
+        found = next((file for folder in folders if is_regular_file(file := folder / f"{name}{_SUFFIX}")), None)
         if found is None:
             known = {file.stem for folder in folders for file in folder.glob(f"*{_SUFFIX}")} - {path.stem}
-            raise BadInput(f"no file {name!r} to inherit from", where=where, hint=nearest(name, known))
+            raise BadInput(f"no file '{shown(name)}' to inherit from", where=where, hint=nearest(name, known))
         if any(found.samefile(file.path) for file in chain):
-            raise BadInput(f"inherits in a circle: {name!r} comes back to itself", where=where)
+            raise BadInput(f"inherits in a circle: '{shown(name)}' comes back to itself", where=where)
         chain.append(_File(found))
     return chain
 
@@ -136,7 +126,7 @@ def _check_value(file: _File, value: object, kind: Any, key: KeyPath) -> None:
     elif isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str):
         words = [str(member.value) for member in kind]
         if value not in words:
-            raise BadInput(f"unknown word {value!r}", where=file.at(key), hint=nearest(value, words))
+            raise BadInput(f"unknown word '{shown(value)}'", where=file.at(key), hint=nearest(value, words))
 
 
 def _key_path(place: str) -> KeyPath:

@@ -7,6 +7,7 @@ import re
 KeyPath = tuple[str | int, ...]
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_LONGEST_LINE = 2000  # characters; no line that people write
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 
@@ -31,6 +32,8 @@ def _keys(text: str, wanted: KeyPath) -> list[tuple[int, int]]:
     table: KeyPath = ()
     counts: dict[KeyPath, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > _LONGEST_LINE:
+            continue
         if header := _HEADER.match(line):
             table = _open_table(_parts(header[2]), header[1] == "[[", counts)
             path = table

@@ -15,8 +15,8 @@ from colibri.checkpoint.header import format_shape
 from colibri.checkpoint.layout import find_weights, stays_inside
 from colibri.checkpoint.licence import find_licence
 from colibri.checkpoint.tensors import Tensors
-from colibri.checkpoint.untrusted import is_regular_file, shown
-from colibri.errors import BadInput, ColibriError
+from colibri.checkpoint.untrusted import is_regular_file
+from colibri.errors import BadInput, ColibriError, shown
 
 if TYPE_CHECKING:
     import numpy as np

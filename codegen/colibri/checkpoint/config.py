@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from colibri.checkpoint.untrusted import json_kind, parse_object, read_bounded, shown
-from colibri.errors import BadInput
+from colibri.checkpoint.untrusted import json_kind, parse_object, read_bounded
+from colibri.errors import BadInput, shown
 
 _T = TypeVar("_T")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colibri.checkpoint.untrusted import json_kind, parse_object, shown
-from colibri.errors import BadInput
+from colibri.checkpoint.untrusted import json_kind, parse_object
+from colibri.errors import BadInput, shown
 
 _LENGTH = struct.Struct("<Q")
 _MAX_HEADER_BYTES = 100_000_000  # what the format's own library reads

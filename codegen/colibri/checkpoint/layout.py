@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from colibri.checkpoint.config import FILE_NAME as CONFIG_NAME
-from colibri.checkpoint.untrusted import is_regular_file, parse_object, read_bounded, shown
-from colibri.errors import BadInput
+from colibri.checkpoint.untrusted import is_regular_file, parse_object, read_bounded
+from colibri.errors import BadInput, shown
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from colibri.checkpoint.config import Config
 from colibri.checkpoint.layout import stays_inside
-from colibri.checkpoint.untrusted import is_regular_file, read_bounded, shown
-from colibri.errors import BadInput
+from colibri.checkpoint.untrusted import is_regular_file, read_bounded
+from colibri.errors import BadInput, shown
 
 _MAX_BYTES = 1 << 20
 _FRONT_MATTER = re.compile(r"\A\ufeff?---\s*\n(.*?)\n---\s*$", re.DOTALL | re.MULTILINE)

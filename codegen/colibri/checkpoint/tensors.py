@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colibri.checkpoint.header import Entry, format_shape, read_header
 from colibri.checkpoint.layout import INDEX, WeightFiles
-from colibri.checkpoint.untrusted import shown
-from colibri.errors import BadInput
+from colibri.errors import BadInput, shown
 
 if TYPE_CHECKING:
     import numpy as np

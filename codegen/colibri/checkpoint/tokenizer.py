@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colibri.checkpoint.untrusted import is_regular_file, read_bounded, shown
-from colibri.errors import BadInput, ToolMissing
+from colibri.checkpoint.untrusted import is_there, read_bounded
+from colibri.errors import BadInput, ToolMissing, shown
 
 if TYPE_CHECKING:
     import tokenizers
@@ -136,7 +136,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     file = folder / FILE_NAME
     where = shown(str(file))
-    if not is_regular_file(file):
+    if not is_there(file):
         raise BadInput(f"no {FILE_NAME}", where=shown(str(folder)), hint="give token ids instead of text")
     raw = read_bounded(file, _MAX_BYTES)
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from colibri.cli.output import make_console
+
 
 @click.command("boards", short_help="The boards that firmware can be built for.")
 @click.option("--json", "as_json", is_flag=True, help="Print the complete board profiles as JSON.")
@@ -22,8 +24,6 @@ def command(as_json: bool) -> None:
 
         click.echo(msgspec.json.format(msgspec.json.encode(boards), indent=1))
     else:
-        from rich.console import Console
-
         from colibri.boards.table import board_table
 
-        Console(highlight=False).print(board_table(boards))
+        make_console().print(board_table(boards))

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from colibri.cli.options import default_output, generation_options, parse_options
+from colibri.cli.output import make_console
+from colibri.errors import UsageError
 
 
 @click.command("build", short_help="Generate, compile, link, and print the footprint.")
@@ -19,12 +21,12 @@ def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, 
 
     Example: colibri build shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
     """
-    from rich.console import Console
-
     from colibri.boards.load import load_board
+    from colibri.claim import claimed
     from colibri.footprint.report import make_report
     from colibri.footprint.table import print_report
     from colibri.generate import generate
+    from colibri.package import load_package
     from colibri.toolchain.build import build
     from colibri.toolchain.buildfiles import product_targets
     from colibri.toolchain.find import find_toolchain
@@ -32,17 +34,21 @@ def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, 
     profile = load_board(board)
     find_toolchain(profile)
     folder = output or default_output(checkpoint, board)
-    generate(checkpoint, profile, parse_options(**options), folder)
-    build(folder, product_targets(profile))
-    if fit_stack:
-        from colibri import reserve
+    package = generate(checkpoint, profile, parse_options(**options), folder)
+    with claimed(folder):
+        if load_package(folder) != package:
+            hint = "build again, or choose another folder with -o"
+            raise UsageError("another colibri has replaced the package", where=str(folder), hint=hint)
+        build(folder, product_targets(profile))
+        if fit_stack:
+            from colibri import reserve
 
-        if reserve.fit_stack(folder) is not None:
-            build(folder, product_targets(profile))
-    report = make_report(folder)
+            if reserve.fit_stack(folder) is not None:
+                build(folder, product_targets(profile))
+        report = make_report(folder)
     if as_json:
         click.echo(report.to_json().decode(), nl=False)
     else:
-        print_report(report, Console(highlight=False))
+        print_report(report, make_console())
         click.echo(f"package: {folder}")
     report.require_fit()

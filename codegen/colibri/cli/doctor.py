@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from colibri.cli.output import make_console
+
 
 @click.command("doctor", short_help="Which tools are here, and what to install.")
 @click.option("--board", metavar="NAME", help="Only this board, a name or a .toml file: all its tools must be here.")
@@ -11,20 +13,23 @@ import click
 def command(board: str | None, as_json: bool) -> None:
     """Try the compilers and emulators of the boards, by letting them compile, link and run a line.
 
-    Exits with 4 when a tool of the named board is missing; without --board, when no board can be built for.
+    Exits with 4 when a tool of the named board is missing; without --board, when no board can be built for. With 5 when
+    the compiler rejects the flags of a board of your own.
 
     Example: colibri doctor --board stm32f405
     """
     from colibri.boards.load import board_names, load_board
+    from colibri.toolchain.find import refuse_flags, try_gcc
     from colibri.toolchain.readiness import diagnose
 
-    diagnosis = diagnose([load_board(name) for name in ([board] if board else board_names())])
+    boards = [load_board(name) for name in ([board] if board else board_names())]
+    diagnosis = diagnose(boards)
     if as_json:
         click.echo(diagnosis.to_json(), nl=False)
     else:
-        from rich.console import Console
-
         from colibri.toolchain.table import print_diagnosis
 
-        print_diagnosis(diagnosis, Console(highlight=False))
+        print_diagnosis(diagnosis, make_console())
+    if board is not None:
+        refuse_flags(boards[0], try_gcc(boards[0]))
     diagnosis.require(all_of_it=board is not None)

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import click
 
+from colibri.cli.options import FILE
+from colibri.cli.output import make_console
+
 
 @click.command("inspect", short_help="What is in a checkpoint, and where it would fit.")
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.argument("checkpoint", type=FILE)
 @click.option(
     "--context", type=click.IntRange(1, 1 << 20), help="Positions (token models).  [default: the checkpoint's]"
 )
@@ -18,12 +21,10 @@ def command(checkpoint: Path, context: int | None, as_json: bool) -> None:
 
     Example: colibri inspect shakespeare-moe
     """
-    from rich.console import Console
-
     from colibri.inspection import inspect_checkpoint, print_inspection
 
     facts = inspect_checkpoint(checkpoint, context)
     if as_json:
         click.echo(facts.to_json().decode(), nl=False)
     else:
-        print_inspection(facts, Console(highlight=False))
+        print_inspection(facts, make_console())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,22 +11,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from colibri.errors import BadInput, UsageError
+from colibri.checkpoint.untrusted import json_kind, parse_object, read_bounded
+from colibri.errors import BadInput, UsageError, shown
 
 if TYPE_CHECKING:
     from colibri.generate import Options
 
+_KEEP_BYTES = 1 << 20
+_MOST_EXPERTS = 1_000_000
 SCHEMES = ("f32", "w8a8", "w8a16", "w4a8", "w4a16")
+
+
+class Quantity(click.FloatRange):
+    """A number within limits; what is not finite is in none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", param, ctx)
+        return number
+
+
+FILE = click.Path(readable=False, path_type=Path)  # what is there, and may be read, is said when it is read
+SECONDS = Quantity(1.0, 1_000_000.0)
 
 
 def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of generation to a command."""
     for option in reversed(
         [
-            click.argument("checkpoint", type=click.Path(path_type=Path)),
+            click.argument("checkpoint", type=FILE),
             click.option("--board", required=True, metavar="NAME",
                          help="Board, see `colibri boards`, or a .toml file."),
-            click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the package."),
+            click.option("-o", "--output", type=FILE, help="Folder of the package."),
             click.option("--scheme", type=click.Choice(SCHEMES), default="w8a8", show_default=True,
                          help="Bits of weights and activations; the router stays fp32."),
             click.option("--kv", type=click.Choice(["f32", "f16"]), default="f32", show_default=True,
@@ -36,7 +55,7 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--context", type=click.IntRange(1, 1 << 20),
                          help="Positions that fit (token models).  [default: the checkpoint's]"),
             click.option("--drop-expert", multiple=True, metavar="LAYER:ID", help="Leave an expert out; repeatable."),
-            click.option("--keep-experts", type=click.Path(path_type=Path), metavar="FILE",
+            click.option("--keep-experts", type=FILE, metavar="FILE",
                          help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
             click.option("--place", type=click.Path(path_type=Path), metavar="FILE",
                          help="Your own wishes where buffers and kernels go: TOML, see docs/memory.md."),
@@ -75,7 +94,7 @@ def parse_options(
     for text in drop_expert:
         match = re.fullmatch("([0-9]{1,9}):([0-9]{1,9})", text)
         if match is None:
-            raise UsageError(f"{text[:40]!r} is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
+            raise UsageError(f"'{shown(text, 40)}' is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
         drop.setdefault(int(match[1]), set()).add(int(match[2]))
     keep = {} if keep_experts is None else read_keep_file(keep_experts)
     pins = Pins() if place is None else load_pins(place)
@@ -83,25 +102,35 @@ def parse_options(
 
 
 def read_keep_file(path: Path) -> dict[int, set[int]]:
-    """Read ``{"LAYER": [ID, …]}``.
+    """Read ``{"LAYER": [ID, …]}``: JSON, whole numbers without leading zeros, each once.
 
     Raises:
         BadInput: unreadable, not JSON, or not of this shape.
     """
-    import msgspec
+    where, hint = shown(str(path), 300), 'it looks like {"0": [1, 2], "3": [0, 7]}'
 
-    try:
-        table = msgspec.json.decode(path.read_bytes(), type=dict[int, list[int]], strict=False)
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", where=str(path), hint="see --keep-experts") from None
-    except msgspec.DecodeError as error:
-        raise BadInput(f"{error}", where=str(path), hint='it looks like {"0": [1, 2], "3": [0, 7]}') from None
-    return {layer: set(ids) for layer, ids in table.items()}
+    def refuse(what: str) -> BadInput:
+        return BadInput(what, where=where, hint=hint)
+
+    table = parse_object(read_bounded(path, _KEEP_BYTES, pipe=True), where=where, noun="layer", hint=hint)
+    keep: dict[int, set[int]] = {}
+    for layer, ids in table.items():
+        if not re.fullmatch("0|[1-9][0-9]{0,8}", layer):
+            raise refuse(f"'{shown(layer)}' is not the number of a layer")
+        if not isinstance(ids, list):
+            raise refuse(f"layer {layer} has a JSON {json_kind(ids)}, expected a list of experts")
+        for position, expert in enumerate(ids):
+            if type(expert) is not int or not 0 <= expert < _MOST_EXPERTS:
+                raise refuse(f"layer {layer}, entry {position + 1} is not the number of an expert")
+        if len(set(ids)) < len(ids):
+            raise refuse(f"layer {layer} names expert {next(e for e in ids if ids.count(e) > 1)} twice")
+        keep[int(layer)] = set(ids)
+    return keep
 
 
 def default_output(checkpoint: Path, board: str) -> Path:
     """``build/MODEL-BOARD`` under the current folder."""
     from colibri.emit.literals import identifier
 
-    name = identifier(checkpoint.resolve().name).replace("_", "-")
+    name = identifier(Path(os.path.realpath(checkpoint)).name).replace("_", "-")
     return Path("build") / f"{name}-{Path(board).stem}"

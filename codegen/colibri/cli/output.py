@@ -1,12 +1,33 @@
-"""Text into a file: whole or not at all."""
+"""Text into a file, whole or not at all; and tables on the terminal."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
-from colibri.errors import UsageError
+from colibri.errors import no_room
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NARROWEST, _WIDEST = 80, 400  # columns; below, the terminal folds lines better than a table does
+
+
+def make_console(file: IO[str] | None = None, width: int | None = None) -> Console:
+    """A console that prints names as they are: no markup, no emoji, no colour for what looks like a number.
+
+    Args:
+        file: instead of standard output.
+        width: columns; None takes those of the terminal, as far as a table can do with them.
+    """
+    from rich.console import Console
+
+    console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    if width is None:
+        console.width = min(max(console.width, _NARROWEST), _WIDEST)
+    return console
 
 
 def write_text(path: Path, text: str) -> None:
@@ -21,7 +42,7 @@ def write_text(path: Path, text: str) -> None:
             return
         # A link stays one: what it points to is replaced.
         target = path.resolve()
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+        descriptor, name = tempfile.mkstemp(prefix=".colibri-", dir=target.parent)
         beside = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -31,4 +52,4 @@ def write_text(path: Path, text: str) -> None:
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(path), hint="choose another -o") from None
+        raise no_room(str(path), error, "choose another -o") from None

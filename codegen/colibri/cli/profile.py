@@ -6,13 +6,16 @@ from pathlib import Path
 
 import click
 
+from colibri.cli.options import FILE, SECONDS, Quantity
+from colibri.cli.output import make_console
+
 
 @click.command("profile", short_help="Instructions per step, layer and function; loads, stores; what varies.")
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=FILE)
 @click.option("--emulator", metavar="NAME", help="Which of the board's emulators.  [default: the first in QEMU]")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Tokens (.npy) or samples (.csv, .npy, .npz).  [default: pseudo-random]",
 )
@@ -23,12 +26,12 @@ import click
     show_default=True,
     help="Tokens or calls of the file to run.",
 )
-@click.option("--clock-mhz", type=click.FloatRange(0.001), help="Clock for the estimate.  [default: the board's]")
+@click.option("--clock-mhz", type=Quantity(0.001, 1_000_000.0), help="Clock for the estimate.  [default: the board's]")
 @click.option(
     "--require-constant", is_flag=True, help="Exit with 1 when control flow depends on more than the experts' choice."
 )
 @click.option("--full", is_flag=True, help="Show all functions, and every step of each layer.")
-@click.option("--timeout", type=click.FloatRange(1.0), default=600.0, show_default=True, help="Seconds for each run.")
+@click.option("--timeout", type=SECONDS, default=600.0, show_default=True, help="Seconds for each run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the profile as JSON.")
 def command(
     package: Path,
@@ -64,11 +67,9 @@ def command(
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(profile), indent=1).decode())
     else:
-        from rich.console import Console
-
         from colibri.profile.table import print_profile
 
-        print_profile(profile, Console(highlight=False), full=full)
+        print_profile(profile, make_console(), full=full)
     if require_constant and profile.control_flow.verdict not in (Verdict.CONSTANT, Verdict.CHOICE):
         names = ", ".join(one.name for one in profile.control_flow.varying[:3])
         raise CheckFailed(f"control flow depends on the data in {names}", where=str(package))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from colibri.cli.output import write_text
+from colibri.checkpoint.untrusted import is_folder
+from colibri.cli.options import FILE
+from colibri.cli.output import make_console, write_text
 from colibri.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,17 +35,17 @@ class Form(StrEnum):
 
 
 @click.command("report", short_help="Flash and RAM of a package or a program, region by region.")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a line for each row without others below it.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print tables for a pull request.")
 @click.option("--html", "as_html", is_flag=True, help="Write a page to look at, PACKAGE/report.html without -o.")
 @click.option("--full", is_flag=True, help="Give each expert, function and table a row of its own.")
-@click.option("--diff", "old", type=click.Path(path_type=Path), metavar="OLD", help="Compare with an older SOURCE.")
-@click.option("--budget", type=click.Path(path_type=Path), metavar="FILE", help="Warn or fail above the bytes in FILE.")
+@click.option("--diff", "old", type=FILE, metavar="OLD", help="Compare with an older SOURCE.")
+@click.option("--budget", type=FILE, metavar="FILE", help="Warn or fail above the bytes in FILE.")
 @click.option("--observe", is_flag=True, help="Run the test program in the emulators and show what it touched.")
 @click.option("--annotate", is_flag=True, help="Print what is over as lines that GitHub shows.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to a file.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the report to a file.")
 def command(
     source: Path,
     as_json: bool,
@@ -83,9 +85,7 @@ def command(
     findings = check(report, budgets, budget_name)
 
     if form is Form.TABLE and output is None:
-        from rich.console import Console
-
-        _print_table(report, diff, Console(highlight=False), full)
+        _print_table(report, diff, make_console(), full)
     else:
         text = _page(source, report) if form is Form.HTML else _text(form, report, diff, findings, full)
         if output is None:
@@ -107,7 +107,7 @@ def _observed(source: Path, report: Report) -> Report:
     from colibri.observe import observe
     from colibri.package import load_package
 
-    if not source.is_dir():
+    if not is_folder(source):
         raise UsageError("needs a package, which has a test program to run", where="--observe")
     seen = observe(source)
     if not seen:
@@ -120,7 +120,7 @@ def _page_file(source: Path, output: Path | None, *, compared: bool) -> Path:
 
     if compared:
         raise UsageError("--html and --diff exclude each other", hint="compare with --markdown")
-    if output is None and not source.is_dir():
+    if output is None and not is_folder(source):
         raise UsageError("--html has no package to write into", hint="add -o FILE")
     return output or source / FILE_NAME
 
@@ -128,7 +128,7 @@ def _page_file(source: Path, output: Path | None, *, compared: bool) -> Path:
 def _page(source: Path, report: Report) -> str:
     from colibri.footprint.html import render_html, render_page
 
-    return render_html(source, report=report) if source.is_dir() else render_page(report)
+    return render_html(source, report=report) if is_folder(source) else render_page(report)
 
 
 def _form(wanted: dict[Form, bool]) -> Form:
@@ -151,10 +151,8 @@ def _text(form: Form, report: Report, diff: Diff | None, findings: tuple[Finding
         if diff:
             return diff_markdown(diff, findings, full=full)
         return report_markdown(report, findings, full=full)
-    from rich.console import Console
-
     file = io.StringIO()
-    _print_table(report, diff, Console(file=file, width=_WIDTH_IN_A_FILE, highlight=False), full)
+    _print_table(report, diff, make_console(file, _WIDTH_IN_A_FILE), full)
     return file.getvalue()
 
 

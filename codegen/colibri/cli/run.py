@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from colibri.cli.options import FILE, SECONDS
 from colibri.errors import printable
 
 if TYPE_CHECKING:
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
 
 
 @click.command("run", short_help="Run the product in the emulator, on words or numbers.")
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=FILE)
 @click.argument("what", metavar="[PROMPT|CSV]", required=False)
 @click.option(
     "-n", "--tokens", type=click.IntRange(1, 1 << 20), default=64, show_default=True, help="Tokens to generate."
 )
-@click.option(
-    "--tokenizer", type=click.Path(path_type=Path), help="Folder with tokenizer.json.  [default: in the package]"
-)
+@click.option("--tokenizer", type=FILE, help="Folder with tokenizer.json.  [default: in the package]")
 @click.option("--emulator", metavar="NAME", help="Which of the board's emulators.  [default: the first]")
-@click.option("--timeout", type=click.FloatRange(1.0), default=300.0, show_default=True, help="Seconds.")
+@click.option("--timeout", type=SECONDS, default=300.0, show_default=True, help="Seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print tokens, text or predictions as JSON.")
 def command(
     package: Path,
@@ -38,7 +37,8 @@ def command(
     """Run PACKAGE in an emulator of its board.
 
     A language model continues PROMPT (greedily; words become tokens, and tokens words, on the host; without a
-    tokenizer the prompt is token ids, "17 4 256"). A sensor model predicts each line of the file CSV.
+    tokenizer the prompt is token ids, "17 4 256"). A sensor model predicts each line of the file CSV;
+    a first line of column names must name the model's inputs, in any order.
 
     Example: colibri run build/shakespeare-moe-nucleo-h743zi "ROMEO:" -n 100
     """
@@ -54,9 +54,10 @@ def command(
         wanted = "a prompt" if facts.model.kind == "tokens" else "a CSV file"
         raise UsageError(f"this package needs {wanted}", where="colibri run")
     if facts.model.kind == "samples":
-        from colibri.running import read_samples, run_samples
+        from colibri.running import run_samples
+        from colibri.samples import read_samples
 
-        samples = read_samples(Path(what), facts.model.inputs)
+        samples = read_samples(Path(what), facts.model.inputs, facts.model.labels.get("inputs", ()))
         predictions = run_samples(package, facts, chosen, samples, timeout)
         if as_json:
             click.echo(json.dumps([[float(value) for value in row] for row in predictions]))
@@ -83,12 +84,13 @@ def _generate(
     """Continue the prompt, and print each word as it comes."""
     import json
 
-    from colibri.checkpoint.tokenizer import load_tokenizer
+    from colibri.checkpoint.tokenizer import FILE_NAME, load_tokenizer
+    from colibri.checkpoint.untrusted import is_there
     from colibri.errors import UsageError
     from colibri.running import run_tokens
 
     folder = tokenizer or package
-    words = load_tokenizer(folder) if (folder / "tokenizer.json").is_file() or tokenizer is not None else None
+    words = load_tokenizer(folder) if is_there(folder / FILE_NAME) or tokenizer is not None else None
     if words is None:
         parts = prompt.split()
         if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
+from colibri.cli.options import FILE, SECONDS
+
 
 @click.command("test", short_help="Run the golden inputs on the emulated board; compare every bit.")
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=FILE)
 @click.option("--emulator", multiple=True, metavar="NAME", help="Only in this emulator of the board; repeatable.")
-@click.option(
-    "--timeout", type=click.FloatRange(1.0), default=300.0, show_default=True, help="Seconds for each emulator."
-)
+@click.option("--timeout", type=SECONDS, default=300.0, show_default=True, help="Seconds for each emulator.")
 @click.option(
     "--check-memory", is_flag=True, help="Also refuse unaligned accesses and those outside the board's memory."
 )

@@ -6,7 +6,9 @@ import re
 
 import numpy as np
 
-from colibri.errors import UsageError
+from colibri.errors import UsageError, shown
+
+PREFIX = "[a-z][a-z0-9_]{0,39}"  # what C names may begin with, as a regular expression
 
 # fmt: off
 _RESERVED = frozenset([
@@ -50,9 +52,9 @@ def checked_prefix(text: str) -> str:
     Raises:
         UsageError: it is not a C identifier of lower case letters, digits and underscores.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", text) or text in _RESERVED:
+    if not re.fullmatch(PREFIX, text) or text in _RESERVED:
         raise UsageError(
-            f"{text!r} cannot begin C names",
+            f"'{shown(text)}' cannot begin C names",
             where="--prefix",
             hint="use a-z, 0-9 and _, starting with a letter, at most 40",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from colibri import __version__
 from colibri.boards.profile import Board, BoardKind
+from colibri.claim import claimed
 from colibri.emit.c_layout import lay_out
 from colibri.emit.c_text import model_c_values
 from colibri.emit.linker import block_section, linker_script, port_files
@@ -16,7 +18,7 @@ from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import ModelBin
 from colibri.emit.module import Module
 from colibri.emit.templates import render
-from colibri.errors import BadInput, UsageError
+from colibri.errors import BadInput, UsageError, no_room
 from colibri.graph.graph import Graph
 from colibri.package import FILE_NAME, Memory, Package, load_package
 from colibri.passes.place import CONTEXT_BYTES
@@ -43,13 +45,13 @@ def write_package(folder: Path, contents: Contents) -> None:
 
     Raises:
         BadInput: ``folder`` exists and is not a package, or holds files of somebody else.
-        UsageError: no folder can be made there.
+        UsageError: no folder can be made there, or another command works in it.
     """
-    folder = folder.resolve()
-    _refuse_what_is_not_ours(folder)
+    folder = resolved_output(folder)
     try:
+        _refuse_what_is_not_ours(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        beside = Path(tempfile.mkdtemp(prefix=".colibri-", dir=folder.parent))
     except OSError as error:
         what = f"cannot be made: {error.strerror}"
         raise UsageError(what, where=str(folder), hint="choose another with -o") from None
@@ -58,10 +60,22 @@ def write_package(folder: Path, contents: Contents) -> None:
         _fill(beside, contents)
         _swap(beside, folder)
     except OSError as error:
-        what = f"cannot be written: {error.strerror}"
-        raise UsageError(what, where=str(folder), hint="make room, or choose another folder with -o") from None
+        raise no_room(str(folder), error, "make room, or choose another folder with -o") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def resolved_output(folder: Path) -> Path:
+    """The folder without links and dots.
+
+    Raises:
+        UsageError: the system has no such names, or its links go in a circle.
+    """
+    try:
+        return folder.resolve()
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its links go in a circle"
+        raise UsageError(f"cannot be made: {reason}", where=str(folder), hint="choose another with -o") from None
 
 
 _OURS = frozenset(
@@ -84,6 +98,7 @@ _OURS = frozenset(
         "report.html",
         ".ninja_log",
         ".ninja_deps",
+        ".ninja_lock",
     ]
 )
 
@@ -102,6 +117,9 @@ def _refuse_what_is_not_ours(folder: Path) -> None:
     if foreign := [name for name in names if name not in _OURS]:
         what = f"holds {foreign[0]!r}, which Colibri did not write"
         raise BadInput(what, where=str(folder), hint=f"move it out, or {hint}")
+    for place, _, _ in os.walk(folder):
+        if not os.access(place, os.W_OK | os.X_OK):  # it could be moved away, but not be deleted
+            raise UsageError(f"the package in it is write-protected: {place}", where=str(folder), hint=hint)
 
 
 def _swap(beside: Path, folder: Path) -> None:
@@ -110,13 +128,14 @@ def _swap(beside: Path, folder: Path) -> None:
         beside.rename(folder)
         return
     old = beside.with_name(f"{beside.name}.old")
-    folder.rename(old)
-    try:
-        beside.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old)
+    with claimed(folder):
+        folder.rename(old)
+        try:
+            beside.rename(folder)
+        except OSError:
+            old.rename(folder)
+            raise
+        shutil.rmtree(old)
 
 
 def _fill(folder: Path, contents: Contents) -> None:

@@ -9,7 +9,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from colibri.emulate.faults import Fault, find_fault, signal_fault
 from colibri.emulate.plugin import Observation, Plugin, build_plugin, read_observation
 from colibri.emulate.symbols import Symbols
 from colibri.errors import BadInput, EmulatorFailed, ToolMissing, UsageError
+from colibri.scratch import scratch_folder, write_scratch
 
 REQUEST_NAME = "request.bin"  # the file that a bare-metal port reads; a Linux program reads its standard input
 
@@ -97,9 +97,8 @@ def run(
         raise BadInput("no such image", where=str(image))
     if plugin is not None and emulator.kind is EmulatorKind.NATIVE:
         raise UsageError("the plugin observes QEMU, not a native run", where=f"{board.id} on {emulator.name}")
-    with tempfile.TemporaryDirectory(prefix="colibri-run-") as name:
-        folder = Path(name)
-        (folder / REQUEST_NAME).write_bytes(request)
+    with scratch_folder("run") as folder:
+        write_scratch(folder / REQUEST_NAME, request)
         command = command_line(image.resolve(), emulator, folder, plugin)
         attempt = _Attempt(emulator, folder, command, image)
         began = time.monotonic()
@@ -130,7 +129,7 @@ def command_line(image: Path, emulator: Emulator, folder: Path, plugin: Plugin |
         raise ToolMissing("emulator is not installed", where=emulator.program, hint=hint)
     command = [program, *emulator.args]
     if plugin is not None:
-        command += ["-plugin", plugin.option(build_plugin(), folder / _RESULTS_NAME)]
+        command += ["-plugin", plugin.option(build_plugin(), Path(_RESULTS_NAME))]
     if emulator.kind is EmulatorKind.QEMU_SYSTEM:
         command += ["-nographic", "-serial", "none", "-monitor", monitor.OPTION]
         command += ["-semihosting-config", "enable=on,target=native", "-kernel"]

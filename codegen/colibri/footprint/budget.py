@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from colibri.boards.words import nearest
+from colibri.checkpoint.untrusted import read_toml
 from colibri.errors import BadInput, DoesNotFit
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import Part, Report
@@ -76,14 +77,7 @@ def load_budgets(path: Path) -> tuple[Budget, ...]:
     Raises:
         BadInput: not TOML, or not of this shape; names are compared with the report by `check`.
     """
-    import tomllib
-
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except ValueError as error:  # both what is not UTF-8 and what is not TOML
-        raise BadInput(f"not TOML: {error}", where=str(path)) from None
+    _, tables = read_toml(path)
     budgets = tuple(_walk(tables, (), path))
     if not budgets:
         raise BadInput("no budget inside", where=str(path), hint="for instance: [flash] fail = 1_000_000")

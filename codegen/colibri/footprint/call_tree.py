@@ -137,7 +137,9 @@ def _disassemble(image: Path, objdump: str, comment: str) -> list[Instruction]:
     if shutil.which(objdump) is None:
         raise ToolMissing(f"{objdump} is not installed", where=str(image), hint="it comes with the compiler")
     command = [objdump, "-d", "--no-show-raw-insn", str(image)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode != 0:
         raise BadInput(f"{objdump} cannot disassemble it", where=str(image), hint=done.stderr.strip()[-200:])
     return parse_disassembly(done.stdout, comment)

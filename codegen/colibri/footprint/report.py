@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from colibri.boards.profile import BoardKind, Holds, MemoryKind
+from colibri.checkpoint.untrusted import read_bounded
 from colibri.errors import BadInput, ColibriError, DoesNotFit
 from colibri.footprint.attribute import GroupKind, Piece, attribute
 from colibri.footprint.elf import read_image
@@ -18,6 +20,8 @@ from colibri.footprint.stack import Observed, StackUse, stack_use
 from colibri.package import Package, load_package
 
 SCHEMA = 1
+_TEXT_BYTES = 1 << 30  # of a linker's map
+_AGAIN = "build the package again"
 _IN_ADDRESS_ORDER = {GroupKind.WEIGHTS, GroupKind.CONTEXT, GroupKind.STATES}
 
 
@@ -155,7 +159,7 @@ def make_report(folder: Path) -> Report:
             to be measured), the linker's map, and the table of memory use that it printed, when it is there.
 
     Raises:
-        BadInput: not a package, or not built.
+        BadInput: not a package, not built, or `package.json` is not of this image.
         ColibriError: the rows do not sum to what the program headers say, or these differ from the linker's table.
     """
     package = load_package(folder)
@@ -165,14 +169,15 @@ def make_report(folder: Path) -> Report:
         raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
     linked = elf.name == "product.elf"
     image = read_image(elf)
-    layout = lay_out(image, package.board, overflowed=not linked)
-    map_text = _beside(elf, ".map")
-    if map_text is None:
-        raise BadInput("the linker's map is missing", where="build/product.map", hint="build the package again")
-    pieces = attribute(image, layout, parse_map(map_text), Owners(folder), package)
-    bare = package.board.kind is BoardKind.BARE
-    usage = _beside(elf, ".usage") if bare else None
-    printed = None if usage is None else _match(parse_usage(usage), layout)
+    with _of_one_build(folder):
+        layout = lay_out(image, package.board, overflowed=not linked)
+        map_text = _beside(elf, ".map")
+        if map_text is None:
+            raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)
+        pieces = attribute(image, layout, parse_map(map_text), Owners(folder), package)
+        bare = package.board.kind is BoardKind.BARE
+        usage = _beside(elf, ".usage") if bare else None
+        printed = None if usage is None else _match(parse_usage(usage), layout)
     return Report(
         schema=SCHEMA,
         package=package.name,
@@ -187,11 +192,26 @@ def make_report(folder: Path) -> Report:
     )
 
 
+@contextmanager
+def _of_one_build(folder: Path) -> Iterator[None]:
+    """What generator, compiler and linker wrote fits together; where it does not, one of the files was changed since.
+
+    Raises:
+        BadInput: in place of an error of ours.
+    """
+    try:
+        yield
+    except ColibriError as error:
+        if type(error) is not ColibriError:
+            raise
+        raise BadInput(error.what, where=error.where or str(folder), hint=error.hint or _AGAIN) from None
+
+
 def _beside(elf: Path, suffix: str) -> str | None:
     """Text of a file of the link; a failed product link leaves its own, which hold for the oversize image too."""
     for path in (elf.with_suffix(suffix), elf.with_name(f"product{suffix}")):
         if path.is_file():
-            return path.read_text(errors="replace")
+            return read_bounded(path, _TEXT_BYTES).decode(errors="replace")
     return None
 
 

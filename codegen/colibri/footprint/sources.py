@@ -7,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from colibri.errors import BadInput
+from colibri.checkpoint.untrusted import decoded, is_folder, is_regular_file, is_there, read_bounded
+from colibri.errors import BadInput, shown
 from colibri.footprint.report import SCHEMA, Part, Report, make_report
 
+_REPORT_BYTES = 256 << 20
 _ELF = b"\x7fELF"
 
 
@@ -20,22 +22,18 @@ def read_report(path: Path) -> Report:
         BadInput: it is none of these, or a damaged one.
         ColibriError: as `make_report` does.
     """
-    if path.is_dir():
+    if is_folder(path):
         return make_report(path)
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(4)
-            if start != _ELF and start.lstrip()[:1] == b"{":
-                return _decode(start + stream.read(), path)
-    except FileNotFoundError:
+    if not is_there(path):
         hint = "give a package, a report in JSON or an ELF file"
-        raise BadInput("no such file or folder", where=str(path), hint=hint) from None
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", where=str(path)) from None
-    if start == _ELF:
+        raise BadInput("no such file or folder", where=shown(str(path), 300), hint=hint)
+    if _is_elf(path):
         from colibri.footprint.foreign import report_on_elf
 
         return report_on_elf(path)
+    raw = read_bounded(path, _REPORT_BYTES, pipe=True)
+    if raw.lstrip()[:1] == b"{":
+        return _decode(raw, path)
     raise BadInput("neither a package, nor a report in JSON, nor an ELF file", where=str(path))
 
 
@@ -44,7 +42,7 @@ def read_alike(path: Path, other: Path) -> Report:
 
     So both sides of a comparison have the same rows: an ELF file knows experts and functions, a package matrices too.
     """
-    if path.is_dir() and _is_elf(other):
+    if is_folder(path) and _is_elf(other):
         from colibri.footprint.foreign import report_on_elf
 
         make_report(path)
@@ -56,6 +54,8 @@ def read_alike(path: Path, other: Path) -> Report:
 
 def _is_elf(path: Path) -> bool:
     try:
+        if not is_regular_file(path):  # of a pipe, what is read is gone
+            return False
         with path.open("rb") as stream:
             return stream.read(4) == _ELF
     except OSError:
@@ -64,10 +64,9 @@ def _is_elf(path: Path) -> bool:
 
 def _decode(raw: bytes, path: Path) -> Report:
     hint = "make one with `colibri report --json`, or give the folder of a package"
-    try:
-        report = msgspec.json.decode(raw, type=Report)
-    except msgspec.DecodeError as error:
-        raise BadInput(f"not a report: {error}", where=str(path), hint=hint) from None
+    report = decoded(
+        lambda: msgspec.json.decode(raw, type=Report), what="not a report", where=shown(str(path), 300), hint=hint
+    )
     if report.schema != SCHEMA:
         raise BadInput(f"report schema {report.schema}, this Colibri reads {SCHEMA}", where=str(path), hint=hint)
     _check_sums(report, lambda what: BadInput(f"{what}: the rows do not sum", where=str(path), hint=hint))

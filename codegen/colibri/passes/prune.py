@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from colibri.errors import BadInput
+from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
 from colibri.graph.ops import Experts, Router
 from colibri.graph.weights import Matrix
@@ -23,24 +23,7 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
     Raises:
         BadInput: no such layer or expert, or fewer experts would stay than the router chooses.
     """
-    layers = {op.layer: op for op in graph.ops if isinstance(op, Experts)}
-    for layer, ids in sorted(drops.items()):
-        if layer not in layers:
-            known = ", ".join(str(known) for known in layers)
-            raise BadInput(
-                f"no experts in layer {layer}", where="dropped experts", hint=f"layers with experts: {known}"
-            )
-        have = {expert.id for expert in layers[layer].kept}
-        if unknown := sorted(ids - have):
-            raise BadInput(
-                f"layer {layer} has no expert {unknown[0]}", where="dropped experts", hint=f"it has {sorted(have)}"
-            )
-        if len(have - ids) < layers[layer].top_k:
-            raise BadInput(
-                f"layer {layer} would keep {len(have - ids)} experts, but its router chooses {layers[layer].top_k}",
-                where="dropped experts",
-                hint="keep more",
-            )
+    layers = _check(graph, drops)
     for layer, ids in drops.items():
         graph.pruned[layer] = graph.pruned.get(layer, set()) | ids
     for position, op in enumerate(graph.ops):
@@ -61,6 +44,42 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
                         del graph.weights[name]
                     graph.dropped.append(f"layer {op.layer} expert {expert.id}: asked to drop it")
             graph.ops[position] = replace(op, kept=tuple(e for e in op.kept if e.id not in ids))
+
+
+def _check(graph: Graph, drops: Mapping[int, set[int]]) -> dict[int | None, Experts]:
+    """The layers with experts, of which those to drop can be spared."""
+    layers = {op.layer: op for op in graph.ops if isinstance(op, Experts)}
+    for layer, ids in sorted(drops.items()):
+        if layer not in layers:
+            known = ", ".join(str(known) for known in layers)
+            raise BadInput(
+                f"no experts in layer {layer}", where="dropped experts", hint=f"layers with experts: {known}"
+            )
+        have = {expert.id for expert in layers[layer].kept}
+        if unknown := sorted(ids - have):
+            raise BadInput(
+                f"layer {layer} has no expert {unknown[0]}", where="dropped experts", hint=f"it has {sorted(have)}"
+            )
+        if len(have - ids) < layers[layer].top_k:
+            raise BadInput(
+                f"layer {layer} would keep {len(have - ids)} experts, but its router chooses {layers[layer].top_k}",
+                where="dropped experts",
+                hint="keep more",
+            )
+    return layers
+
+
+def asked_to_drop(graph: Graph, drops: Mapping[int, set[int]]) -> Mapping[int, set[int]]:
+    """The drops that a user typed, unchanged.
+
+    Raises:
+        UsageError: as `drop_experts`; then it is not a file that is wrong but the command line.
+    """
+    try:
+        _check(graph, drops)
+    except BadInput as error:
+        raise UsageError(error.what, where="--drop-expert", hint=error.hint) from None
+    return drops
 
 
 def keep_only(graph: Graph, keep: Mapping[int, set[int]]) -> dict[int, set[int]]:

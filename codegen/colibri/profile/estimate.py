@@ -137,7 +137,9 @@ def make_estimator(board: Board, image: Path, clock_mhz: float | None) -> Estima
     if program is None:
         return Estimator(None, 0, "", {}, f"{board.toolchain.prefix}objdump is not installed")
     command = [program, "-d", "--no-show-raw-insn", str(image)]
-    text = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+    text = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    ).stdout
     return Estimator(core, mhz, source, _bounds(core, text))
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.checkpoint.untrusted import read_bounded
 from colibri.emulate.protocol import Request
-from colibri.errors import BadInput
+from colibri.errors import BadInput, shown
 from colibri.package import Package
 
 _SEED = 7
 _CALLS = 60  # of a sample model, built-in inputs
 _EXTREMES = (0.0, 1e-41, 1e-30, 1e6)  # times the first call's samples: zeros, denormals, very small, very large
 _SEQUENCES, _POSITIONS = 4, 24  # of a token model, built-in inputs for the spread
+_ARRAY_BYTES = 512 << 20
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -79,7 +84,7 @@ def read_inputs(path: Path, package: Package, most: int) -> Inputs:
     """
     if package.model.kind == "tokens":
         return _tokens(path, package, most)
-    samples = _samples(path, package.model.inputs)
+    samples = _samples(path, package.model.inputs, package.model.labels.get("inputs", ()))
     calls = min(len(samples) // package.batch, most)
     if calls == 0:
         raise BadInput(f"{len(samples)} samples do not fill a call of {package.batch}", where=str(path))
@@ -111,11 +116,11 @@ def _tokens(path: Path, package: Package, most: int) -> Inputs:
     return Inputs(f"{total:,} tokens in {len(pieces)} sequences from {path.name}", tuple(pieces), whole)
 
 
-def _samples(path: Path, width: int) -> NDArray[np.float32]:
+def _samples(path: Path, width: int, labels: Sequence[str]) -> NDArray[np.float32]:
     if path.suffix not in (".npy", ".npz"):
-        from colibri.running import read_samples
+        from colibri.samples import read_samples
 
-        return read_samples(path, width)
+        return read_samples(path, width, labels)
     array = _array(path)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != width:
         shape = " × ".join(str(extent) for extent in array.shape)
@@ -128,16 +133,20 @@ def _samples(path: Path, width: int) -> NDArray[np.float32]:
 
 def _array(path: Path) -> NDArray[np.generic]:
     """The array of a ``.npy``, or the first one of a ``.npz``."""
+    raw = read_bounded(path, _ARRAY_BYTES, pipe=True)
+    where = shown(str(path), 300)
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            if not loaded.files:
-                raise BadInput("holds no array", where=str(path))
-            first: NDArray[np.generic] = loaded[loaded.files[0]]
-            return first
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror or error}", where=str(path)) from None
-    except (ValueError, EOFError) as error:
-        raise BadInput(f"no array of numpy: {error}", where=str(path)) from None
+        if zipfile.is_zipfile(io.BytesIO(raw)):
+            with zipfile.ZipFile(io.BytesIO(raw)) as file:
+                entries = [entry for entry in file.infolist() if entry.filename.endswith(".npy")]
+                if not entries:
+                    raise BadInput("holds no array", where=where)
+                if entries[0].file_size > _ARRAY_BYTES:
+                    raise BadInput(f"holds an array of more than {_ARRAY_BYTES} bytes", where=where)
+                raw = file.read(entries[0])
+        array: NDArray[np.generic] = np.load(io.BytesIO(raw), allow_pickle=False)
+    except BadInput:
+        raise
+    except Exception as error:  # numpy and zipfile have a dozen kinds for damaged bytes
+        raise BadInput(f"no array of numpy: {error}", where=where) from None
+    return array

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from colibri.errors import BuildFailed, DoesNotFit, ToolMissing
+from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, lack_of_room, no_room
 from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT
 
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
 _OVERFLOW = re.compile(r"region [`'](\S+?)' overflowed by (\d+) bytes")
 _TOO_LARGE = re.compile(r"will not fit in region [`'](\S+?)'")
 _ERROR = re.compile(r"\berror\b|undefined reference|cannot find|not found|No such file|multiple definition")
+_HINT = "make room there, or work on a copy of the package"
 _LINES = 3  # of a compiler's errors in a message; the first explains, the rest mostly follows from it
 
 
@@ -49,11 +52,13 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
         BuildFailed: the compiler or the linker failed for another reason; the message holds its first errors.
         DoesNotFit: the product fits but another image, which ran alongside, does not.
         ToolMissing: no ninja.
+        UsageError: nothing can be written there, or the disk is full.
     """
-    (folder / OVERSIZE).unlink(missing_ok=True)
+    _unlink(folder / OVERSIZE)
     done = _run(folder, ["-k", "0", *targets])
     if done.returncode == 0:
         return True
+    _refuse_without_room(folder, done.stdout)
     failures = _failures(done.stdout)
     broken = [text for text in failures.values() if not (_OVERFLOW.search(text) or _TOO_LARGE.search(text))]
     if broken or not failures:
@@ -66,11 +71,31 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
         raise DoesNotFit(
             _too_large(text), where=f"{folder}: {image}", hint="the product itself may fit: see `colibri report`"
         )
-    (folder / PRODUCT).unlink(missing_ok=True)  # of an earlier build that did fit
+    _unlink(folder / PRODUCT)  # of an earlier build that did fit
     oversize = _run(folder, [OVERSIZE])
     if oversize.returncode != 0:
+        _refuse_without_room(folder, oversize.stdout)
         raise BuildFailed(_errors(oversize.stdout), where=str(folder), hint=f"run `ninja {OVERSIZE}` there")
     return False
+
+
+def _refuse_without_room(folder: Path, output: str) -> None:
+    """A full disk or a protected folder is not the compiler's fault.
+
+    Of a full disk compiler, linker and ninja all speak in the system's words.
+    """
+    error = lack_of_room(output)
+    if error is None and not all(os.access(place, os.W_OK) for place in (folder, folder / "build") if place.is_dir()):
+        error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if error is not None:
+        raise no_room(str(folder), error, _HINT)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise no_room(str(path), error, _HINT) from None
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -8,9 +8,10 @@ from enum import StrEnum
 
 import msgspec
 
+from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Board
-from colibri.errors import ToolMissing
-from colibri.toolchain.probe import install_command, program_version, why_not_compile, why_not_link
+from colibri.errors import BadInput, ToolMissing
+from colibri.toolchain.probe import install_command, program_version, why_no_flags, why_not_compile, why_not_link
 
 
 class Family(StrEnum):
@@ -64,13 +65,32 @@ def find_toolchain(board: Board) -> Compiler:
     """Return the board's compiler: the one that ``build.ninja`` names, on every machine the same.
 
     Raises:
+        BadInput: it rejects the flags of a board of one's own.
         ToolMissing: it is not installed or does not link a line with the board's flags; the hint installs it.
     """
     tried = try_gcc(board)
     if tried.reason:
+        refuse_flags(board, tried)
         hint = install_command(board.toolchain.apt)
         raise ToolMissing(f"{tried.compiler.cc}: {tried.reason}", where=f"board {board.id}", hint=hint)
     return tried.compiler
+
+
+def refuse_flags(board: Board, tried: Tried) -> None:
+    """Do nothing when a compiler that does not serve is not there, or lacks something else than the board's flags.
+
+    Raises:
+        BadInput: it rejects the flags of a board of one's own.
+        ToolMissing: it is too old for the flags of a board of Colibri's.
+    """
+    cc = tried.compiler.cc
+    if not tried.reason or _not_installed(tried.compiler):
+        return
+    if rejected := why_no_flags(tried.compiler.command, board):
+        what = f"{cc} rejects the flags: {rejected.removeprefix(f'{cc}: ')}"
+        if _is_ours(board):
+            raise ToolMissing(what, where=f"board {board.id}", hint="this board needs a newer compiler")
+        raise BadInput(what, where=f"board {board.id}: toolchain.flags", hint="correct them in the board file")
 
 
 def find_clang(board: Board) -> Compiler | None:
@@ -106,6 +126,11 @@ def try_clang(board: Board) -> Tried:
     )
     absent = "" if shutil.which(clang.cc) else "not installed"  # its binutils are not needed to compile
     return _tried(clang, absent or why_not_compile((clang.cc, clang.target[0]), board))
+
+
+def _is_ours(board: Board) -> bool:
+    """Whether it is a board of Colibri's; those have flags that compilers know."""
+    return board.id in board_names() and load_board(board.id).toolchain == board.toolchain
 
 
 def _tried(compiler: Compiler, reason: str) -> Tried:

@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind
 from colibri.errors import ToolMissing
+from colibri.scratch import refuse_without_room, scratch_folder, write_scratch
 
 _TIMEOUT = 60.0  # seconds; a compiler on a network drive may be slow the first time
 
@@ -76,6 +76,20 @@ def why_not_link(command: Sequence[str], board: Board) -> str:
     return _why_not(command, board, ["-static"], [])
 
 
+def why_no_flags(command: Sequence[str], board: Board) -> str:
+    """Return the first line of the error when the compiler works but rejects the board's flags; else nothing.
+
+    The program needs no header and no library, so nothing but the flags can be wrong with it.
+    """
+    with scratch_folder("probe") as folder:
+        source = folder / "empty.c"
+        write_scratch(source, b"int nothing;\n")
+        plain = [*command, "-c", str(source), "-o", str(folder / "empty.o")]
+        code, text = _run([*plain, *board.toolchain.flags])
+        rejected = code != 0 and _run(plain)[0] == 0
+    return _complaint(text) or f"ended with {code} and said nothing" if rejected else ""
+
+
 def examine_emulator(board: Board, emulator: Emulator, command: Sequence[str] = ()) -> EmulatorProbe:
     """Find out whether an emulator is there, knows the machine and the processor, and runs a Linux board's program.
 
@@ -126,24 +140,27 @@ def install_command(apt: Sequence[str]) -> str:
 def _why_not(command: Sequence[str], board: Board, before: list[str], after: list[str]) -> str:
     if shutil.which(command[0]) is None:
         return "not installed"
-    with tempfile.TemporaryDirectory(prefix="colibri-probe-") as folder:
-        return _compile(command, board, Path(folder) / "probe", before, after)
+    with scratch_folder("probe") as folder:
+        return _compile(command, board, folder / "probe", before, after)
 
 
 def _compile(command: Sequence[str], board: Board, output: Path, before: list[str], after: list[str]) -> str:
     """Make ``output``; return the first line of the error."""
     bare = board.kind is BoardKind.BARE
     source = output.with_suffix(".c")
-    source.write_text(_BARE_PROGRAM if bare else _LINUX_PROGRAM)
+    write_scratch(source, (_BARE_PROGRAM if bare else _LINUX_PROGRAM).encode())
     flags = [*board.toolchain.flags, "-std=c11", "-O2", *(["-ffreestanding"] if bare else [])]
     code, text = _run([*command, *flags, *before, str(source), "-o", str(output), *after])
-    return "" if code == 0 else _complaint(text) or f"ended with {code} and said nothing"
+    if code == 0:
+        return ""
+    refuse_without_room(text)
+    return _complaint(text) or f"ended with {code} and said nothing"
 
 
 def _why_not_run(command: Sequence[str], board: Board, emulator: Emulator) -> str:
     """Run a program in the emulator and return what went wrong."""
-    with tempfile.TemporaryDirectory(prefix="colibri-probe-") as folder:
-        program = Path(folder) / "probe"
+    with scratch_folder("probe") as folder:
+        program = folder / "probe"
         if reason := _compile(command, board, program, ["-static"], []):
             return f"there is no program to try it with: {reason}"
         starter = [emulator.program, *emulator.args] if emulator.program else []

@@ -26,7 +26,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
             table.add_row(name, emulator.name, _mark(emulator), _found(emulator))
     console.print(table)
     if diagnosis.install:
-        console.print(f"\nInstall what is missing: [bold]{diagnosis.install}[/]")
+        console.print(Text.assemble("\nInstall what is missing: ", (diagnosis.install, "bold")), soft_wrap=True)
 
 
 def _mark(state: CompilerState | EmulatorState) -> Text:

@@ -14,7 +14,7 @@ import numpy as np
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.config import read_rope
 from colibri.checkpoint.families import ImportOptions
-from colibri.errors import BadInput
+from colibri.errors import BadInput, UsageError, shown
 from colibri.graph.float32 import Float
 from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, State
 from colibri.graph.ops import Add, Attention, Embedding, Experts, LastRow, Linear, RmsNorm, Rope, Router
@@ -74,7 +74,8 @@ def _read_shape(checkpoint: Checkpoint, options: ImportOptions) -> _Shape:
     longest = config.integer("max_position_embeddings", minimum=1)
     context = options.context or longest
     if context > longest:
-        raise config.error("max_position_embeddings", f"is {longest}, below the context of {context}", "ask for less")
+        what = f"{context} is more than the {longest} positions of the checkpoint (max_position_embeddings)"
+        raise UsageError(what, where="--context", hint="ask for less")
     activation = config.text("hidden_act", default="silu")
     if activation not in _ACTIVATIONS:
         raise config.error("hidden_act", f"{activation!r} is not supported", f"one of {', '.join(_ACTIVATIONS)}")
@@ -102,27 +103,33 @@ def _refuse_unknown(checkpoint: Checkpoint, shape: _Shape) -> None:
     inner = (
         r"(?:input_layernorm|post_attention_layernorm|self_attn\.[qkvo]_proj)\.weight"
         r"|self_attn\.rotary_emb\.inv_freq"
-        r"|block_sparse_moe\.(?:gate\.weight|experts\.(?P<expert>\d+)\.w[123]\.weight)"
+        r"|block_sparse_moe\.(?:gate\.weight|experts\.(?P<expert>[0-9]+)\.w[123]\.weight)"
         r"|mlp\.(?:gate\.weight|experts\.(?:gate_up_proj|down_proj))"
     )
     known = re.compile(
-        rf"model\.layers\.(?P<layer>\d+)\.(?:{inner})|model\.(?:embed_tokens|norm)\.weight|lm_head\.weight"
+        rf"model\.layers\.(?P<layer>[0-9]+)\.(?:{inner})|model\.(?:embed_tokens|norm)\.weight|lm_head\.weight"
     )
     for name in checkpoint.names():
         match = known.fullmatch(name)
-        where = str(checkpoint.path)
+        where, name = str(checkpoint.path), shown(name)
         if match is None:
             hint = "save it with transformers' save_pretrained, which writes model.layers.N.… names"
             raise BadInput(f"unknown tensor {name} for model type mixtral", where=where, hint=hint)
         expert, layer = match["expert"], match["layer"]
-        if expert is not None and int(expert) >= shape.experts:
+        if expert is not None and _beyond(expert, shape.experts):
             raise BadInput(
-                f"tensor {name} is for expert {expert}, but config.json says {shape.experts} experts", where=where
+                f"tensor {name} is for expert {shown(expert)}, but config.json says {shape.experts} experts",
+                where=where,
             )
-        if layer is not None and int(layer) >= shape.layers:
+        if layer is not None and _beyond(layer, shape.layers):
             raise BadInput(
-                f"tensor {name} is for layer {layer}, but config.json says {shape.layers} layers", where=where
+                f"tensor {name} is for layer {shown(layer)}, but config.json says {shape.layers} layers", where=where
             )
+
+
+def _beyond(number: str, count: int) -> bool:
+    """Whether a number in a name, which may have any length, is not below a count."""
+    return len(number) > len(str(count)) or int(number) >= count
 
 
 class _Builder:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions
+from colibri.errors import UsageError
 from colibri.graph.float32 import ACTIVATIONS
 from colibri.graph.graph import BufferKind, Graph, ModelKind
 from colibri.graph.ops import Activation, Add, Experts, Linear, Router
@@ -24,6 +25,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
 
     Raises:
         BadInput: config or tensors are not of this form; the message names the key or the tensor.
+        UsageError: a context is asked for.
     """
     config = checkpoint.config
     inputs = config.integer("input_dim", minimum=1)
@@ -37,7 +39,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     if top_k > experts:
         raise config.error("top_k", f"is {top_k}, but there are {experts} experts")
     if options.context is not None:
-        raise config.error("input_dim", "makes this a sensor model, which has no context", "leave out --context")
+        raise UsageError("is for token models; a sensor model has no context", where="--context", hint="leave it out")
 
     graph = Graph(
         family="moe_mlp",

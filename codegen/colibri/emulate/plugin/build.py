@@ -10,10 +10,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from colibri.errors import BuildFailed, ToolMissing
+from colibri.checkpoint.untrusted import is_regular_file
+from colibri.errors import BuildFailed, ToolMissing, UsageError, lack_of_room, no_room
 
 _FOLDER = Path(__file__).resolve().parent
 _SOURCES = ("observer.c", "qemu_api.h")
+_HINT = "make room, or set XDG_CACHE_HOME to a folder with room"
 _FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra")
 
 
@@ -26,31 +28,43 @@ def build_plugin(cache: Path | None = None) -> Path:
     Raises:
         ToolMissing: no C compiler for the host.
         BuildFailed: the compiler refuses the source.
+        UsageError: nothing can be written into the cache.
     """
     folder = cache if cache is not None else _default_cache()
     built = folder / f"observer-{platform.machine()}-{_fingerprint()}.so"
-    if built.is_file():
+    if is_regular_file(built):
         return built
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
     if compiler is None:
         raise ToolMissing("no C compiler to build the QEMU plugin", hint="sudo apt-get install gcc libc6-dev")
+    try:
+        _compile(compiler, folder, built)
+    except OSError as error:
+        raise no_room(f"cache {folder}", error, _HINT) from None
+    return built
+
+
+def _compile(compiler: str, folder: Path, built: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     # several processes may build at once: each its own file, the last rename wins.
     with tempfile.TemporaryDirectory(prefix="building-", dir=folder) as private:
         beside = Path(private) / built.name
         command = [compiler, *_FLAGS, "-o", str(beside), str(_FOLDER / _SOURCES[0])]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if done.returncode != 0:
-            raise BuildFailed(
-                "the QEMU plugin does not compile", where=str(_FOLDER / _SOURCES[0]), hint=done.stderr.strip()[-500:]
-            )
+            said = done.stderr.decode(errors="replace").strip()
+            if full := lack_of_room(said):
+                raise full
+            raise BuildFailed("the QEMU plugin does not compile", where=str(_FOLDER / _SOURCES[0]), hint=said[-500:])
         beside.replace(built)
-    return built
 
 
 def _default_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "colibri"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (base if base.is_absolute() else Path.home() / ".cache") / "colibri"
+    except RuntimeError:
+        raise UsageError("there is no home folder to keep the QEMU plugin in", where="cache", hint=_HINT) from None
 
 
 def _fingerprint() -> str:

@@ -61,7 +61,7 @@ class Plugin:
 
     def option(self, plugin: Path, out: Path) -> str:
         """The value of QEMU's ``-plugin``: the shared object and its arguments, results in ``out``."""
-        arguments = [f"out={out}", f"check={int(self.check)}", f"align={self.alignment:x}"]
+        arguments = [f"out={_quoted(out)}", f"check={int(self.check)}", f"align={self.alignment:x}"]
         arguments += [f"within={part}" for part in merged(self.within)]
         arguments += [f"mark={address:x}" for address in self.marks]
         arguments += [f"snap={address:x}" for address in self.snapshots]
@@ -70,7 +70,12 @@ class Plugin:
         arguments += [f"stack={self.stack}"] if self.stack else []
         arguments += [f"watch={part}" for part in self.watched]
         arguments += [f"count={part}" for part in self.counted]
-        return ",".join([str(plugin), *arguments])
+        return ",".join([f"file={_quoted(plugin)}", *arguments])
+
+
+def _quoted(path: Path) -> str:
+    """QEMU's way to say that a comma is not the end."""
+    return str(path).replace(",", ",,")
 
 
 def merged(ranges: tuple[AddressRange, ...]) -> list[AddressRange]:

@@ -1,0 +1,32 @@
+"""One command at a time may make a package: the folder itself is the lock, so nothing is left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from colibri.errors import UsageError
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold a folder for a block; it may be renamed meanwhile.
+
+    Raises:
+        UsageError: another command holds it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            hint = "wait for it, or choose another folder with -o"
+            raise UsageError("another colibri is building in it", where=str(folder), hint=hint) from None
+        except OSError:
+            pass  # some network file systems have no locks
+        yield
+    finally:
+        os.close(descriptor)
