@@ -122,6 +122,7 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         ('name = "vldiscovery"', 'name = "../x"', "emulator '../x': the name becomes part of file names"),
         ('name = "vldiscovery"', 'name = "board"', "emulator 'board': the name becomes part of file names"),
         ('"qemu-system-arm"\n', '""\n', "emulator 'vldiscovery': program '' for kind qemu-system; name the executable"),
+        ('"map"', '"machine"', "kind qemu-system proves machine; a native run proves the machine, and no other does"),
         ('"bkpt"', '"ebreak"', "emulator 'vldiscovery': trap 'ebreak'; for this board it is bkpt or svc"),
         ('"bkpt"', '"svc"', "emulator 'vldiscovery': trap 'svc' with kind qemu-system; svc belongs to qemu-user"),
         (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Proves, Region
 from colibri.boards.words import nearest
 from colibri.errors import BadInput
 
@@ -138,6 +138,9 @@ def _check_emulators(board: Board, where: str) -> None:
         if (emulator.kind is EmulatorKind.NATIVE) == bool(emulator.program):
             hint = "it starts by itself" if emulator.program else "name the executable"
             raise BadInput(f"program {emulator.program!r} for kind {emulator.kind}", where=at, hint=hint)
+        if (emulator.kind is EmulatorKind.NATIVE) != (emulator.proves is Proves.MACHINE):
+            what = f"kind {emulator.kind} proves {emulator.proves}"
+            raise BadInput(what, where=at, hint="a native run proves the machine, and no other does")
         _check_trap(board, emulator, at)
         if strange := sorted(set(emulator.origins) - {region.name for region in board.memory}):
             raise BadInput(f"moves a region {strange[0]!r} that the board has not", where=at)

@@ -40,8 +40,9 @@ class EmulatorKind(StrEnum):
 
 
 class Proves(StrEnum):
-    """What a run in the emulator says about the board: its memory map, its core, or only its instruction set."""
+    """What of the board a run has: the machine itself, its memory map, its core, or only its instruction set."""
 
+    MACHINE = "machine"
     MAP = "map"
     CORE = "core"
     ISA = "isa"

@@ -79,7 +79,7 @@ class EmulatorNote(msgspec.Struct, frozen=True):
     """Where bits and instruction counts of the board come from; sizes never do.
 
     Attributes:
-        proves: ``map``, ``core`` or ``isa``: what of the board is the emulator's too.
+        proves: ``machine``, ``map``, ``core`` or ``isa``: what of the board is the emulator's too.
         note: what a run there does not show.
     """
 
