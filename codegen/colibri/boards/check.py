@@ -14,6 +14,10 @@ from colibri.errors import BadInput
 TRAPS = {"arm": ("bkpt", "svc"), "riscv32": ("ebreak",)}
 ARCHITECTURES = ("aarch64", "arm", "riscv32", "x86_64")
 
+# What a core asks of the address of its vectors, which stand first in the code. An M-profile table is aligned to the
+# next power of two at or above its size, and to no less than this; ours has 64 bytes.
+VECTORS_ALIGN = {"arm": 128, "riscv32": 4}
+
 _READ_ONLY = frozenset({Holds.CODE, Holds.WEIGHTS})
 _ADDRESSES = 1 << 32
 _OTHER_BITS = frozenset(
@@ -47,6 +51,9 @@ def check_board(board: Board, where: str) -> None:
     _check_processor(board, where)
     _check_toolchain(board, where)
     _check_regions(board, where)
+    if board.kind is BoardKind.BARE:
+        _check_vectors(board, {}, where)
+        _check_room(board, where)
     _check_emulators(board, where)
 
 
@@ -126,6 +133,30 @@ def _check_regions(board: Board, where: str) -> None:
         raise BadInput(f"regions {pair[0]!r} and {pair[1]!r} overlap", where=f"{where}: memory")
 
 
+def _check_vectors(board: Board, origins: dict[str, int], where: str) -> None:
+    """The linker would put the vectors behind the origin, where the core does not look."""
+    code, align = board.region_for(Holds.CODE), VECTORS_ALIGN[board.cpu.arch]
+    origin = origins.get(code.name, code.origin)
+    if origin % align:
+        raise BadInput(
+            f"code at {origin:#x}, where the core takes no vectors",
+            where=f"{where}: memory {code.name!r}",
+            hint=f"give an origin that is a multiple of {align}, the chip's own or where its bootloader jumps to",
+        )
+
+
+def _check_room(board: Board, where: str) -> None:
+    """What is set aside must leave something to place."""
+    for key, size, what in (("stack", board.stack, Holds.STACK), ("reserve", board.reserve, Holds.DATA)):
+        region = board.region_for(what)
+        if size >= region.limit:
+            raise BadInput(
+                f"{size} bytes, and {region.name!r} may hold {region.limit}",
+                where=f"{where}: {key}",
+                hint=f"lower {key} until there is room for the rest",
+            )
+
+
 def _check_emulators(board: Board, where: str) -> None:
     if repeated := _first_repeated(emulator.name for emulator in board.emulators):
         raise BadInput(f"two emulators are called {repeated!r}", where=f"{where}: emulators")
@@ -145,6 +176,8 @@ def _check_emulators(board: Board, where: str) -> None:
         if strange := sorted(set(emulator.origins) - {region.name for region in board.memory}):
             raise BadInput(f"moves a region {strange[0]!r} that the board has not", where=at)
         used = tuple(region for region in board.memory if region.holds)
+        if board.kind is BoardKind.BARE and emulator.kind is EmulatorKind.QEMU_SYSTEM:
+            _check_vectors(board, emulator.origins, at)
         if emulator.origins and (pair := _overlap(used, emulator.origins)):
             raise BadInput(f"in its memory map, regions {pair[0]!r} and {pair[1]!r} overlap", where=at)
 
