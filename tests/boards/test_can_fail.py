@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from board_packages import ORACLE, Make
+from board_packages import EXAMPLES, ORACLE, Make
 from safetensors.numpy import load_file, save_file
 
 from colibri.cli import main
@@ -144,3 +144,39 @@ def test_json_says_what_differs(make: Make, capsys: pytest.CaptureFixture[str]) 
     assert result["emulator"] == "native"
     assert result["mismatches"][0]["case"] == "prompt of 1 tokens"
     assert result["mismatches"][0]["what"].startswith("1 of 160 outputs differ, first [0]: ")
+
+
+# ---- floats that are not computed as they must be ----
+
+
+def arithmetic_of(folder: Path, emulator: str) -> str:
+    (result,) = check_package(folder, emulators=(emulator,), instructions=True)
+    (mismatch,) = result.mismatches
+    assert mismatch.case == "float arithmetic"
+    assert main(["test", str(folder), "--emulator", emulator]) == 1
+    return mismatch.what
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(("board", "emulator"), [("x86-64-v3", "native"), ("stm32f405", "netduinoplus2")])
+def test_fused_multiply_add(board: str, emulator: str, make: Make) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4", board)
+    patch_text(folder / "build.ninja", "-ffp-contract=off", "-ffp-contract=fast")
+    assert arithmetic_of(folder, emulator) == "a * b + c is fused and rounds once: compile with -ffp-contract=off"
+
+
+@pytest.mark.parametrize(
+    ("control", "what"), [("0x9F80", "denormals become zero"), ("0x1FC0", "denormals"), ("0x5F80", "results are not")]
+)
+def test_modes_of_the_fpu(control: str, what: str, make: Make) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4")
+    patch_text(folder / "port/posix/port.c", "/* the system decides. */", f"__builtin_ia32_ldmxcsr({control});")
+    assert arithmetic_of(folder, "native").startswith(what)
+
+
+@pytest.mark.parametrize("option", ["-ffast-math", "-freciprocal-math", "-fno-signed-zeros", "-ffinite-math-only"])
+def test_options_that_macros_show_do_not_compile(option: str, make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4")
+    patch_text(folder / "build.ninja", "-ffp-contract=off", f"-ffp-contract=off {option}")
+    assert main(["test", str(folder), "--emulator", "native"]) == 6
+    assert "compile without -ffast-math and all parts of it" in capsys.readouterr().err

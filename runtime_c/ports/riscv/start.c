@@ -110,6 +110,11 @@ void port_run(void)
     port_exit(main());
 }
 
+void port_strict(void)
+{
+    /* a division by zero has a result here, and unaligned accesses are the core's affair. */
+}
+
 /* ---- faults --------------------------------------------------------------------------------------------- */
 
 #if __riscv_xlen == 32
