@@ -139,8 +139,16 @@ def check_package(
 
 def _memory_plugin(folder: Path, package: Package, image: Path) -> Plugin:
     """All code on bare metal; of a Linux program, whose C library has its own ways, only the model's."""
-    bare = package.board.kind is BoardKind.BARE
-    return memory_check(image, () if bare else sorted(model_functions(folder, image)))
+    if package.board.kind is BoardKind.BARE:
+        return memory_check(image)
+    model, samples = package.model, max(1, package.batch)
+    objects = {  # of app/test.c, what it passes to the model
+        f"{package.prefix}_memory": package.memory.total,
+        "tokens": 4 * (package.context + 1),
+        "inputs": 4 * samples * model.inputs,
+        "outputs": 4 * samples * model.outputs,
+    }
+    return memory_check(image, sorted(model_functions(folder, image)), objects)
 
 
 def _with_memory(result: EmulatorResult, memory: MemoryUse, symbols: Symbols) -> EmulatorResult:

@@ -13,6 +13,7 @@ import pytest
 from board_packages import EXAMPLES, ORACLE, Make
 from safetensors.numpy import load_file, save_file
 
+from colibri.boards.profile import EmulatorKind
 from colibri.cli import main
 from colibri.emit.model_bin import ENTRY, HEADER
 from colibri.generate import Options
@@ -180,3 +181,42 @@ def test_options_that_macros_show_do_not_compile(option: str, make: Make, capsys
     patch_text(folder / "build.ninja", "-ffp-contract=off", f"-ffp-contract=off {option}")
     assert main(["test", str(folder), "--emulator", "native"]) == 6
     assert "compile without -ffast-math and all parts of it" in capsys.readouterr().err
+
+
+# ---- accesses next to what the caller passes ----
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("board", "checkpoint"),
+    [("x86-64-v3", EXAMPLES / "load-moe/top1-e4"), ("raspberry-pi-5", ORACLE / "mixtral-base")],
+    ids=["samples", "tokens"],
+)
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("((volatile uint8_t *)memory)[memory_bytes] = 1;", True),
+        ("(void)((volatile uint8_t *)memory)[memory_bytes + 63];", True),
+        ("((volatile uint8_t *)memory)[memory_bytes - 1] = 1;", False),
+    ],
+)
+def test_an_access_behind_the_memory_block(planted: str, found: bool, board: str, checkpoint: Path, make: Make) -> None:
+    options = Options(context=16) if checkpoint.is_relative_to(ORACLE) else Options()
+    folder, package = make(checkpoint, board, options)
+    patch_text(folder / "src/model.c", "    *context = c;\n", f"    *context = c;\n    {planted}\n")
+    emulator = next(one.name for one in package.board.emulators if one.kind is EmulatorKind.QEMU_USER)
+    (result,) = check_package(folder, emulators=(emulator,))
+    assert result.passed
+    (result,) = check_package(folder, emulators=(emulator,), check_memory=True)
+    assert [mismatch.case for mismatch in result.mismatches] == ["memory, outside the board's memory"] * found
+    assert not found or f"from {package.prefix}_init+" in result.mismatches[0].what
+
+
+@pytest.mark.emulator
+def test_an_access_behind_the_outputs(make: Make) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4")
+    before = "    canonicalise(outputs, "
+    planted = "    ((volatile float *)outputs)[TOP1_E4_OUTPUTS] = 0.0f;\n"
+    patch_text(folder / "src/model.c", before, planted + before)
+    (result,) = check_package(folder, emulators=("qemu-x86_64",), check_memory=True)
+    assert [mismatch.case for mismatch in result.mismatches] == ["memory, outside the board's memory"]
