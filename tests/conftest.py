@@ -17,5 +17,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("bits on every board")
     for model, board, emulator, proves, digest, instructions in sorted(rows):
         terminalreporter.write_line(
-            f"{model:<22} {board:<22} {emulator:<14} proves the {proves:<5} {digest[:16]}  {instructions}"
+            f"{model:<22} {board:<22} {emulator:<14} proves the {proves:<7} {digest[:16]}  {instructions}"
         )

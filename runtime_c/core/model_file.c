@@ -1,4 +1,9 @@
-/* model_file.c: is this the model.bin that the generated code was made for? The format is in SPEC.md. */
+/* model_file.c: is this the model.bin that the generated code was made for?
+ *
+ * All words are little-endian. Header: 0 magic, 8 version, 12 its length, 16 u64 length of the file, 24 u64 offset of
+ * the section table, 32 number of sections, 36 CRC-32 of the table, 40 ABI hash, 60 CRC-32 of all before. Entry of the
+ * table: 0 u64 offset, 8 u64 length, 16 CRC-32 of that section.
+ */
 #include "colibri.h"
 
 enum {

@@ -9,6 +9,7 @@ import pytest
 
 from colibri.boards.load import load_board
 from colibri.errors import BadInput
+from colibri.paths import data_folder
 
 GOOD = """\
 title = "A board"
@@ -122,6 +123,26 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         ("stack = 1024", "stack = 1024 #" + "x" * 65536, "more than the 65536 that such a file may have"),
         ("stack = 1024", "stack = 1000", "mine.toml: stack: 1000 bytes; give a positive multiple of 16"),
         ("stack = 1024\n", "", "mine.toml: stack: 0 bytes"),
+        (
+            "stack = 1024",
+            "stack = 8192",
+            "stack: 8192 bytes, and 'sram' may hold 8192; lower stack until there is room",
+        ),
+        (
+            "stack = 1024",
+            "stack = 1024\nreserve = 8192",
+            "reserve: 8192 bytes, and 'sram' may hold 8192; lower reserve until there is room for the rest",
+        ),
+        (
+            "origin = 0x08000000",
+            "origin = 0x08000040",
+            "memory 'flash': code at 0x8000040, where the core takes no vectors; give an origin that is a multiple",
+        ),
+        (
+            '"bkpt"',
+            '"bkpt"\norigins = { flash = 0x20 }',
+            "emulator 'vldiscovery': memory 'flash': code at 0x20, where the core takes no vectors",
+        ),
         ("stack = 1024", "stack = 1024\nreserve = -1", "mine.toml: reserve: -1 bytes"),
         ("origin = 0x20000000", "origin = 0x0800fff0", "mine.toml: memory: regions 'flash' and 'sram' overlap"),
         ('name = "sram"', 'name = "flash"', "mine.toml: memory: two regions are called 'flash'"),
@@ -144,6 +165,7 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         ('name = "vldiscovery"', 'name = "../x"', "emulator '../x': the name becomes part of file names"),
         ('name = "vldiscovery"', 'name = "board"', "emulator 'board': the name becomes part of file names"),
         ('"qemu-system-arm"\n', '""\n', "emulator 'vldiscovery': program '' for kind qemu-system; name the executable"),
+        ('"map"', '"machine"', "kind qemu-system proves machine; a native run proves the machine, and no other does"),
         ('"bkpt"', '"ebreak"', "emulator 'vldiscovery': trap 'ebreak'; for this board it is bkpt or svc"),
         ('"bkpt"', '"svc"', "emulator 'vldiscovery': trap 'svc' with kind qemu-system; svc belongs to qemu-user"),
         (
@@ -181,6 +203,21 @@ def test_a_special_file_is_no_board(tmp_path: Path) -> None:
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
     assert error_of(tmp_path / "zero.toml") == "zero.toml: is not a file or a pipe"
     assert "File name too long" in error_of(tmp_path / f"{'n' * 300}.toml")
+
+
+def test_code_behind_a_bootloader(tmp_path: Path) -> None:
+    board = load_board(write(tmp_path, GOOD.replace("0x08000000", "0x08001080")))
+    assert board.memory[0].origin == 0x08001080
+
+
+@pytest.mark.parametrize(("origin", "message"), [("0x8000_0004", ""), ("0x8000_0002", "that is a multiple of 4,")])
+def test_riscv_vectors_are_aligned_to_an_instruction(origin: str, message: str, tmp_path: Path) -> None:
+    text = (data_folder("boards") / "riscv-virt-rv32imac.toml").read_text()
+    path = write(tmp_path, text.replace("= 0x8000_0000", f"= {origin}").replace("= 0x40_0000", "= 0x3f_f000"))
+    if message:
+        assert message in error_of(path)
+    else:
+        assert load_board(path).memory[0].origin == int(origin.replace("_", ""), 16)
 
 
 def test_two_emulators_of_one_name(tmp_path: Path) -> None:

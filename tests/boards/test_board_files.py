@@ -28,7 +28,9 @@ def test_every_board_says_where_its_numbers_come_from(name: str) -> None:
     assert board.toolchain.apt
     assert all(emulator.note for emulator in board.emulators)
     assert all(emulator.apt for emulator in board.emulators if emulator.kind is not EmulatorKind.NATIVE)
-    assert any(emulator.proves is not Proves.MAP or board.kind is BoardKind.BARE for emulator in board.emulators)
+    for emulator in board.emulators:
+        assert (emulator.kind is EmulatorKind.NATIVE) == (emulator.proves is Proves.MACHINE)
+        assert emulator.proves is not Proves.MAP or board.kind is BoardKind.BARE
 
 
 @pytest.mark.parametrize("name", board_names())

@@ -20,6 +20,7 @@ def test_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1 MB" in row
     assert "128 KB sram" in row
     assert "netduinoplus2 (map)" in row
+    assert "native (machine)" in done.output
     assert all(any(line.startswith(name) for line in lines) for name in board_names())
     assert "sram3" not in done.output
 

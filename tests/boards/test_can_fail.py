@@ -13,6 +13,7 @@ import pytest
 from board_packages import EXAMPLES, ORACLE, Make
 from safetensors.numpy import load_file, save_file
 
+from colibri.boards.profile import EmulatorKind
 from colibri.cli import main
 from colibri.emit.model_bin import ENTRY, HEADER
 from colibri.generate import Options
@@ -148,18 +149,19 @@ def test_json_says_what_differs(make: Make, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.emulator
 @pytest.mark.parametrize(
-    ("access", "finding"),
+    ("access", "plain", "finding"),
     [
         # The board's SRAM ends there; the emulated chip has 64 KB more.
-        ("0x20020000", r"outside the board's memory: \d+ accesses, first of 4 bytes at 0x20020000 from add_12"),
-        ("((uintptr_t)x | 2)", r"unaligned: \d+ accesses, first of 4 bytes at 0x2000[0-9a-f]{4} from add_12"),
+        ("0x20020000", 0, r"outside the board's memory: \d+ accesses, first of 4 bytes at 0x20020000 from add_12"),
+        # The test program lets the core trap it.
+        ("((uintptr_t)x | 2)", 7, r"unaligned access at 0x8[0-9a-f]+ in add_12\+"),
     ],
     ids=["outside", "unaligned"],
 )
 def test_an_access_that_the_board_must_not_make(
-    make: Make, access: str, finding: str, capsys: pytest.CaptureFixture[str]
+    make: Make, access: str, plain: int, finding: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The outputs are right all the same: only the check of memory tells."""
+    """The outputs are right all the same: only the check of memory, or a trap, tells."""
     folder, _ = make(EXAMPLES / "load-moe/top1-e3-tiny", "stm32f405", Options())
     read = f"    (void)*(const volatile uint32_t *){access};\n"
     patch_text(folder / "runtime/kernels/portable/add.h", "    for (int i", f"{read}    for (int i")
@@ -168,6 +170,82 @@ def test_an_access_that_the_board_must_not_make(
         "#define COLIBRI_ADD_H\n",
         "#define COLIBRI_ADD_H\n#include <stdint.h>\n",
     )
-    assert main(["test", str(folder)]) == 0
-    assert main(["test", str(folder), "--check-memory"]) == 1
-    assert re.search(finding, capsys.readouterr().out)
+    assert main(["test", str(folder)]) == plain
+    assert main(["test", str(folder), "--check-memory"]) == (plain or 1)
+    said = capsys.readouterr()
+    assert re.search(finding, said.out + said.err)
+
+
+# ---- floats that are not computed as they must be ----
+
+
+def arithmetic_of(folder: Path, emulator: str) -> str:
+    (result,) = check_package(folder, emulators=(emulator,), instructions=True)
+    (mismatch,) = result.mismatches
+    assert mismatch.case == "float arithmetic"
+    assert main(["test", str(folder), "--emulator", emulator]) == 1
+    return mismatch.what
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(("board", "emulator"), [("x86-64-v3", "native"), ("stm32f405", "netduinoplus2")])
+def test_fused_multiply_add(board: str, emulator: str, make: Make) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4", board)
+    patch_text(folder / "build.ninja", "-ffp-contract=off", "-ffp-contract=fast")
+    assert arithmetic_of(folder, emulator) == "a * b + c is fused and rounds once: compile with -ffp-contract=off"
+
+
+@pytest.mark.parametrize(
+    ("control", "what"), [("0x9F80", "denormals become zero"), ("0x1FC0", "denormals"), ("0x5F80", "results are not")]
+)
+def test_modes_of_the_fpu(control: str, what: str, make: Make) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4")
+    patch_text(folder / "port/posix/port.c", "/* the system decides. */", f"__builtin_ia32_ldmxcsr({control});")
+    assert arithmetic_of(folder, "native").startswith(what)
+
+
+@pytest.mark.parametrize("option", ["-ffast-math", "-freciprocal-math", "-fno-signed-zeros", "-ffinite-math-only"])
+def test_options_that_macros_show_do_not_compile(option: str, make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4")
+    patch_text(folder / "build.ninja", "-ffp-contract=off", f"-ffp-contract=off {option}")
+    assert main(["test", str(folder), "--emulator", "native"]) == 6
+    assert "compile without -ffast-math and all parts of it" in capsys.readouterr().err
+
+
+# ---- accesses next to what the caller passes ----
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("board", "checkpoint"),
+    [("x86-64-v3", EXAMPLES / "load-moe/top1-e4"), ("raspberry-pi-5", ORACLE / "mixtral-base")],
+    ids=["samples", "tokens"],
+)
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("((volatile uint8_t *)memory)[memory_bytes] = 1;", True),
+        ("(void)((volatile uint8_t *)memory)[memory_bytes + 63];", True),
+        ("((volatile uint8_t *)memory)[memory_bytes - 1] = 1;", False),
+    ],
+)
+def test_an_access_behind_the_memory_block(planted: str, found: bool, board: str, checkpoint: Path, make: Make) -> None:
+    options = Options(context=16) if checkpoint.is_relative_to(ORACLE) else Options()
+    folder, package = make(checkpoint, board, options)
+    patch_text(folder / "src/model.c", "    *context = c;\n", f"    *context = c;\n    {planted}\n")
+    emulator = next(one.name for one in package.board.emulators if one.kind is EmulatorKind.QEMU_USER)
+    (result,) = check_package(folder, emulators=(emulator,))
+    assert result.passed
+    (result,) = check_package(folder, emulators=(emulator,), check_memory=True)
+    assert [mismatch.case for mismatch in result.mismatches] == ["memory, outside the board's memory"] * found
+    assert not found or f"from {package.prefix}_init+" in result.mismatches[0].what
+
+
+@pytest.mark.emulator
+def test_an_access_behind_the_outputs(make: Make) -> None:
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4")
+    before = "    canonicalise(outputs, "
+    planted = "    ((volatile float *)outputs)[TOP1_E4_OUTPUTS] = 0.0f;\n"
+    patch_text(folder / "src/model.c", before, planted + before)
+    (result,) = check_package(folder, emulators=("qemu-x86_64",), check_memory=True)
+    assert [mismatch.case for mismatch in result.mismatches] == ["memory, outside the board's memory"]

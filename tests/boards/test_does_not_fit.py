@@ -34,3 +34,24 @@ def test_the_report_says_by_how_many_bytes(tmp_path: Path, capsys: pytest.Captur
     assert printed.err.count("\n") == 1
     # The weights alone account for it: nothing is hidden in rows without a name.
     assert sum(group["bytes"] for group in flash["groups"]) == flash["used"]
+
+
+def test_a_stack_that_leaves_no_room_is_what_must_shrink(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = tmp_path / "mine.toml"
+    board.write_text('inherits = "stm32f405"\nstack = 0x1_FF00\n')
+    checkpoint = str(EXAMPLES / "load-moe/top1-e4")
+    arguments = ["build", checkpoint, "--board", str(board), "-o", str(tmp_path / "package")]
+    assert main(arguments) == 3
+    message = capsys.readouterr().err
+    assert "mine: the image is too large: sram by " in message
+    assert "in the board file is enough, not 130816; or `colibri build --fit-stack`" in message
+    assert "experts" not in message
+    assert main([*arguments, "--fit-stack"]) == 0
+
+
+def test_a_stack_that_is_not_to_blame(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = tmp_path / "mine.toml"
+    board.write_text('inherits = "stm32f405"\nreserve = 0x1_FF00\n')
+    arguments = ["build", str(EXAMPLES / "load-moe/top1-e4"), "--board", str(board), "-o", str(tmp_path / "package")]
+    assert main(arguments) == 3
+    assert "fewer experts, a smaller scheme" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
+from elftools.elf.elffile import ELFFile
 
 from colibri.boards.load import board_names
 from colibri.boards.profile import BoardKind
@@ -105,3 +106,14 @@ def test_the_patterns_know_what_they_look_for() -> None:
     for name in ("__aeabi_fmul", "__aeabi_idiv", "__mulsf3", "__floatsisf", "memcpy", "__divsi3"):
         assert not DOUBLE.fullmatch(name), name
     assert HEAP_AND_STDIO.fullmatch("malloc") and HEAP_AND_STDIO.fullmatch("printf")
+
+
+@pytest.mark.parametrize("board", board_names())
+def test_the_memory_block_takes_no_room_in_the_file(board: str, make: Make) -> None:
+    folder, package = make(EXAMPLES / "load-moe/top1-e4", board)
+    build(folder, ["build/product.elf", "build/test.elf"])
+    for name in ("product", "test"):
+        with (folder / f"build/{name}.elf").open("rb") as file:
+            elf = ELFFile(file)
+            (memory,) = elf.get_section_by_name(".symtab").get_symbol_by_name(f"{package.prefix}_memory")
+            assert elf.get_section(memory["st_shndx"])["sh_type"] == "SHT_NOBITS"

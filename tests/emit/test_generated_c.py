@@ -145,3 +145,11 @@ def test_macros_say_what_package_json_says(tmp_path: Path) -> None:
     assert int(macros["S_MEMORY_BYTES"]) == package.memory.total
     assert int(macros["S_MODEL_BYTES"]) == package.model_bin_bytes == (tmp_path / "p/model.bin").stat().st_size
     assert macros["S_LAYERS"] == "1" and macros["S_TOP_K"] == "2"
+
+
+def test_only_token_models_have_positions(tmp_path: Path) -> None:
+    make_package(SENSOR, tmp_path / "sensor")
+    make_package(MIXTRAL, tmp_path / "tokens", **SHORT)
+    sensor_texts = texts(tmp_path / "sensor")
+    assert [name for name in ("model.h", "src/model.c", "app/test.c") if "position" in sensor_texts[name]] == []
+    assert "uint32_t position; " in (tmp_path / "tokens/src/model.c").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -236,3 +237,14 @@ def test_package_json_and_the_model_agree(tmp_path: Path) -> None:
     assert package.model_bin_bytes == (tmp_path / "out" / "model.bin").stat().st_size
     last = max(package.sections, key=lambda section: section.offset)
     assert last.offset + last.bytes <= package.model_bin_bytes < last.offset + last.bytes + 16
+
+
+@pytest.mark.parametrize("source", [MODEL, ORACLE / "mixtral-base"], ids=lambda path: path.name)
+def test_no_file_points_to_a_page_that_is_not_there(tmp_path: Path, source: Path) -> None:
+    make_package(source, tmp_path / "out", **({} if source == MODEL else {"context": 12}))
+    files = {path for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    names = {path.name for path in files}
+    for path in files - {tmp_path / "out/runtime/LICENSE"}:
+        if path.suffix in (".c", ".h", ".S", ".md", ".txt", ".ninja", ".cmake"):
+            pages = re.findall(r"[\w./]*\w\.md\b", path.read_text(encoding="utf-8"))
+            assert [page for page in pages if page.rpartition("/")[2] not in names] == [], path

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from device_images import targets
 
-from colibri.boards.profile import Board, Emulator
+from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.emulate.faults import Fault
 from colibri.emulate.protocol import Request, encode_requests
 from colibri.emulate.runner import RunFailed, run
@@ -62,6 +62,27 @@ def test_bad_access(board: Board, emulator: Emulator, device_image: DeviceBuilde
     assert fault.address == NOWHERE
     assert fault.symbol is not None
     assert fault.symbol.startswith("access_at")
+
+
+def is_cortex_m(board: Board, emulator: Emulator) -> bool:
+    return board.cpu.arch == "arm" and emulator.kind is EmulatorKind.QEMU_SYSTEM
+
+
+@targets(is_cortex_m)
+@pytest.mark.parametrize(("op", "reason"), [("D", "division by zero"), ("M", "unaligned access")])
+def test_forgiven_until_the_program_is_strict(
+    op: str, reason: str, board: Board, emulator: Emulator, device_image: DeviceBuilder
+) -> None:
+    image = device_image(board, emulator)
+    assert run(image, board, emulator, request=encode_requests([Request(op)]), timeout=20).exit_code == 42
+    assert fault_of(image, board, emulator, Request("S"), Request(op)).reason == reason
+
+
+@targets(lambda board, emulator: not is_cortex_m(board, emulator))
+def test_ports_without_that_switch(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    request = encode_requests([Request("S"), Request("E", b"1234")])
+    assert run(image, board, emulator, request=request, timeout=20).exit_code == 42
 
 
 @targets()

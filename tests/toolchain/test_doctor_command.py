@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import EmulatorKind
 from colibri.cli.doctor import command
-from colibri.errors import ToolMissing
+from colibri.errors import BadInput, ToolMissing
 from colibri.toolchain.readiness import diagnose
 
 ALL_APT = (
@@ -44,6 +44,15 @@ def test_all_boards_without_tools() -> None:
     found = json.loads(done.output)
     assert found["install"] == ALL_APT
     assert [board["board"] for board in found["boards"]] == board_names()
+
+
+def test_a_board_whose_file_is_wrong_about_its_fpu(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('inherits = "x86-64-v3"\n[cpu]\nfpu = false\n')
+    done = CliRunner().invoke(command, ["--board", str(tmp_path / "mine.toml")])
+    if isinstance(done.exception, ToolMissing):
+        pytest.skip("no host compiler that makes x86-64-v3")
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception).startswith("board mine: cpu.fpu: is false, but gcc uses an FPU under -march=x86-64-v3")
 
 
 def test_tools_that_are_here() -> None:

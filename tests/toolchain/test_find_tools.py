@@ -13,7 +13,7 @@ from small_package import need
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.errors import BadInput, ToolMissing
-from colibri.toolchain.find import Family, find_clang, find_toolchain, try_gcc
+from colibri.toolchain.find import Family, find_clang, find_toolchain, fpu_mismatch, try_gcc
 from colibri.toolchain.probe import examine_emulator, probe_emulator, why_not_link
 
 
@@ -73,6 +73,43 @@ def test_flags_that_the_compiler_refuses() -> None:
     toolchain = msgspec.structs.replace(board.toolchain, flags=("-mthumb", "-mcpu=cortex-m99"))
     with pytest.raises(BadInput, match=r"arm-none-eabi-gcc rejects the flags: .*cortex-m99"):
         find_toolchain(msgspec.structs.replace(board, toolchain=toolchain))
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "flags", "message"),
+    [
+        (
+            "stm32f405",
+            True,
+            ("-mthumb", "-mcpu=cortex-m4"),
+            "is true, but arm-none-eabi-gcc computes fp32 without an FPU",
+        ),
+        ("stm32f405", False, None, "is false, but arm-none-eabi-gcc uses an FPU under -mthumb -mcpu=cortex-m4"),
+        ("stm32f405", True, ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=softfp"), ""),
+        ("stm32f405", False, ("-mcpu=cortex-m3",), ""),
+        ("riscv-virt-rv32imac", True, None, "is true, but riscv64-unknown-elf-gcc computes fp32 without an FPU"),
+        ("riscv-virt-rv32imac", True, ("-march=rv32imafc", "-mabi=ilp32f"), ""),
+        ("raspberry-pi-5", False, None, "is false, but aarch64-linux-gnu-gcc uses an FPU under -mcpu=cortex-a76"),
+        ("x86-64-v3", False, None, "is false, but gcc uses an FPU under -march=x86-64-v3"),
+    ],
+)
+def test_what_the_file_says_of_the_fpu(name: str, said: bool, flags: tuple[str, ...] | None, message: str) -> None:
+    board = load_board(name)
+    need(board)
+    toolchain = msgspec.structs.replace(board.toolchain, flags=flags or board.toolchain.flags)
+    cpu = msgspec.structs.replace(board.cpu, fpu=said)
+    wrong = fpu_mismatch(try_gcc(board).compiler, msgspec.structs.replace(board, toolchain=toolchain, cpu=cpu))
+    assert (wrong is None) == (not message)
+    assert wrong is None or str(wrong).startswith(f"board {name}: cpu.fpu: {message}")
+
+
+def test_a_board_file_with_the_wrong_fpu_is_refused() -> None:
+    board = load_board("stm32f405")
+    need(board)
+    cpu = msgspec.structs.replace(board.cpu, fpu=False)
+    with pytest.raises(BadInput, match="take the FPU out of") as caught:
+        find_toolchain(msgspec.structs.replace(board, cpu=cpu))
+    assert caught.value.exit_code == 5
 
 
 def test_a_compiler_that_compiles_but_does_not_link() -> None:

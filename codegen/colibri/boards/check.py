@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from colibri.boards.locate import KeyPath, dotted
-from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Proves, Region
 from colibri.boards.words import nearest
 from colibri.errors import BadInput, printable
 from colibri.paths import data_folder
@@ -17,6 +17,10 @@ from colibri.paths import data_folder
 # The traps of each architecture that runs on bare metal, the product's first.
 TRAPS = {"arm": ("bkpt", "svc"), "riscv32": ("ebreak",)}
 ARCHITECTURES = ("aarch64", "arm", "riscv32", "x86_64")
+
+# What a core asks of the address of its vectors, which stand first in the code. An M-profile table is aligned to the
+# next power of two at or above its size, and to no less than this; ours has 64 bytes.
+VECTORS_ALIGN = {"arm": 128, "riscv32": 4}
 
 _READ_ONLY = frozenset({Holds.CODE, Holds.WEIGHTS})
 _ADDRESSES = 1 << 32
@@ -51,6 +55,9 @@ def check_board(board: Board, where: str) -> None:
     """
     check_safe(board, where)
     _check_regions(board, where)
+    if board.kind is BoardKind.BARE:
+        _check_vectors(board, {}, where)
+        _check_room(board, where)
 
 
 def check_safe(board: Board, where: str) -> None:
@@ -153,6 +160,7 @@ def _check_regions(board: Board, where: str) -> None:
             raise BadInput(
                 f"budget of {region.budget} bytes in {region.length}", where=at, hint="a budget is a part of the region"
             )
+        _check_uses(region, at)
         for held in region.holds:
             if (region.kind is MemoryKind.FLASH) != (held in _READ_ONLY):
                 hint = "are flash and ram swapped?"
@@ -172,6 +180,42 @@ def _check_regions(board: Board, where: str) -> None:
         raise BadInput(f"regions {pair[0]!r} and {pair[1]!r} overlap", where=f"{where}: memory")
 
 
+def _check_vectors(board: Board, origins: dict[str, int], where: str) -> None:
+    """The linker would put the vectors behind the origin, where the core does not look."""
+    code, align = board.region_for(Holds.CODE), VECTORS_ALIGN[board.cpu.arch]
+    origin = origins.get(code.name, code.origin)
+    if origin % align:
+        raise BadInput(
+            f"code at {origin:#x}, where the core takes no vectors",
+            where=f"{where}: memory {code.name!r}",
+            hint=f"give an origin that is a multiple of {align}, the chip's own or where its bootloader jumps to",
+        )
+
+
+def _check_room(board: Board, where: str) -> None:
+    """What is set aside must leave something to place."""
+    for key, size, what in (("stack", board.stack, Holds.STACK), ("reserve", board.reserve, Holds.DATA)):
+        region = board.region_for(what)
+        if size >= region.limit:
+            raise BadInput(
+                f"{size} bytes, and {region.name!r} may hold {region.limit}",
+                where=f"{where}: {key}",
+                hint=f"lower {key} until there is room for the rest",
+            )
+
+
+def _check_uses(region: Region, at: str) -> None:
+    if region.cost < 1:
+        raise BadInput(f"cost {region.cost}", where=at, hint="the fastest memory has 1, others more")
+    if Holds.KERNELS in region.holds and len(region.holds) > 1:
+        raise BadInput("a region that holds kernels holds nothing else", where=at, hint="split it into two regions")
+    if (clock := region.clock) is not None and not (
+        0 < clock.register < _ADDRESSES and clock.register % 4 == 0 and 0 < clock.bits < _ADDRESSES
+    ):
+        what = f"clock bits {clock.bits:#x} in a register at {clock.register:#x}"
+        raise BadInput(what, where=at, hint="a register has an address that is a multiple of 4, and 32 bits")
+
+
 def _check_emulators(board: Board, where: str) -> None:
     if repeated := _first_repeated(emulator.name for emulator in board.emulators):
         raise BadInput(f"two emulators are called {repeated!r}", where=f"{where}: emulators")
@@ -184,10 +228,15 @@ def _check_emulators(board: Board, where: str) -> None:
         if (emulator.kind is EmulatorKind.NATIVE) == bool(emulator.program):
             hint = "it starts by itself" if emulator.program else "name the executable"
             raise BadInput(f"program {emulator.program!r} for kind {emulator.kind}", where=at, hint=hint)
+        if (emulator.kind is EmulatorKind.NATIVE) != (emulator.proves is Proves.MACHINE):
+            what = f"kind {emulator.kind} proves {emulator.proves}"
+            raise BadInput(what, where=at, hint="a native run proves the machine, and no other does")
         _check_trap(board, emulator, at)
         if strange := sorted(set(emulator.origins) - {region.name for region in board.memory}):
             raise BadInput(f"moves a region {strange[0]!r} that the board has not", where=at)
         used = tuple(region for region in board.memory if region.holds)
+        if board.kind is BoardKind.BARE and emulator.kind is EmulatorKind.QEMU_SYSTEM:
+            _check_vectors(board, emulator.origins, at)
         if emulator.origins and (pair := _overlap(used, emulator.origins)):
             raise BadInput(f"in its memory map, regions {pair[0]!r} and {pair[1]!r} overlap", where=at)
 

@@ -18,7 +18,7 @@ from colibri.errors import BadInput, shown
 from colibri.paths import data_folder
 
 _SUFFIX = ".toml"
-_INHERITS = "inherits"
+INHERITS = "inherits"
 _ID = "id"  # the file's name says it
 
 
@@ -65,9 +65,9 @@ class _File:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.text, self.tables = read_toml(path)
-        self.inherits = self.tables.pop(_INHERITS, None)
+        self.inherits = self.tables.pop(INHERITS, None)
         if self.inherits is not None and not isinstance(self.inherits, str):
-            raise BadInput("expected the name of one file, in quotes", where=self.at((_INHERITS,)))
+            raise BadInput("expected the name of one file, in quotes", where=self.at((INHERITS,)))
         _check_words(self, self.tables, Board, ())
 
     def at(self, key: KeyPath) -> str:
@@ -81,7 +81,7 @@ def _chain(path: Path) -> list[_File]:
     """The file, what it inherits from, and so on."""
     chain = [_File(path)]
     while (name := chain[-1].inherits) is not None:
-        where = chain[-1].at((_INHERITS,))
+        where = chain[-1].at((INHERITS,))
         folders = (chain[-1].path.parent, data_folder("boards"))
         found = next((file for folder in folders if is_regular_file(file := folder / f"{name}{_SUFFIX}")), None)
         if found is None:
@@ -110,7 +110,7 @@ def _check_words(file: _File, table: dict[str, Any], struct: type[msgspec.Struct
     for name, value in table.items():
         key = (*above, name)
         if name not in fields:
-            known = [*fields, _INHERITS] if struct is Board else list(fields)
+            known = [*fields, INHERITS] if struct is Board else list(fields)
             raise BadInput("unknown key", where=file.at(key), hint=nearest(name, known))
         _check_value(file, value, fields[name], key)
 

@@ -42,8 +42,9 @@ class EmulatorKind(StrEnum):
 
 
 class Proves(StrEnum):
-    """What a run in the emulator says about the board: its memory map, its core, or only its instruction set."""
+    """What of the board a run has: the machine itself, its memory map, its core, or only its instruction set."""
 
+    MACHINE = "machine"
     MAP = "map"
     CORE = "core"
     ISA = "isa"
@@ -54,8 +55,8 @@ class Cpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         arch: ``arm`` (M profile), ``aarch64``, ``riscv32`` or ``x86_64``.
-        core: marketing name of the core, e.g. ``Cortex-M7``.
-        fpu: whether fp32 arithmetic and square root are instructions.
+        core: name of the core for people, e.g. ``Cortex-M7``.
+        fpu: whether fp32 arithmetic and square root are instructions; compared with what the compiler does.
     """
 
     arch: str
@@ -106,10 +107,10 @@ class Toolchain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Compiler of the board.
 
     Attributes:
-        prefix: prepended to ``gcc``, ``ar``, ``objcopy``, ``objdump``; empty for the host compiler.
-        clang_target: ``--target`` for clang.
-        flags: processor flags, given to compiler, assembler and linker alike, on gcc and clang.
-        apt: Debian and Ubuntu packages that install it.
+        prefix: before ``gcc``, ``ar``, ``objcopy``, ``objdump`` and ``size``; empty for the host's compiler.
+        clang_target: value of ``--target`` for clang.
+        flags: processor options, given to compiler, assembler and linker alike; those of gcc and clang.
+        apt: Debian and Ubuntu packages that install it, for the hint when it is missing.
     """
 
     prefix: str
@@ -122,15 +123,16 @@ class Emulator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to run the board's image.
 
     Attributes:
-        name: short, unique in the board, used in file names: ``netduinoplus2``, ``exact-map``.
+        name: unique in the board; used in file names: small letters, digits, ``-`` and ``_``, but not ``board``.
         kind: see `EmulatorKind`.
         program: the executable, e.g. ``qemu-system-arm``; empty for native.
-        args: arguments before the image, e.g. ``("-M", "netduinoplus2")``.
+        args: arguments before the image, e.g. ``["-M", "netduinoplus2"]``.
         proves: see `Proves`.
-        trap: how the port reaches the host on bare metal: ``bkpt``, ``svc`` (Arm) or ``ebreak`` (RISC-V).
-        origins: region name to address, where the emulated memory map differs from the board's; they matter to
-            packages that use the region.
-        apt: Debian and Ubuntu packages that install it.
+        trap: instruction that reaches the host, on bare metal: ``bkpt``, on Arm under qemu-user ``svc``, on RISC-V
+            ``ebreak``; empty under Linux.
+        origins: region to its address where the emulator has it elsewhere than the board; bare metal only. They matter
+            to packages that use the region.
+        apt: Debian and Ubuntu packages that install it, for the hint when it is missing.
         note: one sentence on what this run does not show.
     """
 
@@ -151,11 +153,12 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         id: the file's name without ``.toml``.
         title: one line for people.
-        sources: where each number comes from.
-        kernels: kernel folders by preference; ``portable`` always closes the list.
+        sources: documents that each number comes from, for people.
+        kind: see `BoardKind`.
+        kernels: folders in ``runtime_c/kernels`` by preference; ``portable`` closes the list.
         port: folder in ``runtime_c/ports`` with start-up and console.
-        stack: bytes reserved for the stack.
-        reserve: bytes of RAM kept for the application.
+        stack: bytes reserved for the stack, on bare metal a positive multiple of 16, under Linux 0.
+        reserve: bytes kept for the application in the region that holds data.
         memory: regions in the order of the report.
     """
 

@@ -14,7 +14,8 @@ def command(board: str | None, as_json: bool) -> None:
     """Try the compilers and emulators of the boards, by letting them compile, link and run a line.
 
     Exits with 4 when a tool of the named board is missing; without --board, when no board can be built for. With 5 when
-    the compiler rejects the flags of a board of your own.
+    the compiler rejects the flags of a board of your own, or a board's file says something of its processor that its
+    compiler flags do not.
 
     Example: colibri doctor --board stm32f405
     """

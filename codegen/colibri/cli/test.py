@@ -14,7 +14,9 @@ from colibri.cli.options import FILE, SECONDS
 @click.option("--emulator", multiple=True, metavar="NAME", help="Only in this emulator of the board; repeatable.")
 @click.option("--timeout", type=SECONDS, default=300.0, show_default=True, help="Seconds for each emulator.")
 @click.option(
-    "--check-memory", is_flag=True, help="Also refuse unaligned accesses and those outside the board's memory."
+    "--check-memory",
+    is_flag=True,
+    help="Also refuse unaligned accesses, and those outside the board's memory or, under Linux, what the model gets.",
 )
 @click.option("--instructions", is_flag=True, help="Also count instructions per token or call (not time).")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")

@@ -285,6 +285,9 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "memory_arguments": ", ".join(
             f"{package.prefix}_{block.name}, sizeof {package.prefix}_{block.name}" for block in memory.blocks
         ),
+        "test_memory_arguments": ", ".join(
+            f"{package.prefix}_{block.name}, {prefix}_{block.name.upper()}_BYTES" for block in memory.blocks
+        ),
         "block_section": block_section,
         "model_bytes": package.model_bin_bytes,
         "weight_bytes": last,

@@ -83,7 +83,7 @@ class EmulatorNote(msgspec.Struct, frozen=True):
     """Where bits and instruction counts of the board come from; sizes never do.
 
     Attributes:
-        proves: ``map``, ``core`` or ``isa``: what of the board is the emulator's too.
+        proves: ``machine``, ``map``, ``core`` or ``isa``: what of the board is the emulator's too.
         note: what a run there does not show.
     """
 
@@ -140,7 +140,7 @@ class Report(msgspec.Struct, frozen=True):
             raise DoesNotFit(
                 f"the image is too large: {regions}",
                 where=self.board,
-                hint="fewer experts, a smaller scheme, a shorter context or a larger board",
+                hint=self._way_to_fit(),
             )
         if self.stack is not None and self.stack.overflows:
             raise DoesNotFit(
@@ -149,6 +149,18 @@ class Report(msgspec.Struct, frozen=True):
                 where=self.board,
                 hint=f"stack = {self.stack.needed} in the board file, or `colibri build --fit-stack`",
             )
+
+    def _way_to_fit(self) -> str:
+        """Lower the stack where that alone is enough, else make the model smaller."""
+        smaller = "fewer experts, a smaller scheme, a shorter context or a larger board"
+        over = [region for region in self.regions if region.over]
+        holds_stack = any(group.kind is GroupKind.STACK for group in over[0].groups)
+        if len(over) > 1 or not holds_stack or self.stack is None or self.stack.needed is None:
+            return smaller
+        reserve, needed = self.stack.reserve, self.stack.needed
+        if reserve - needed < over[0].over:
+            return smaller
+        return f"stack = {needed} in the board file is enough, not {reserve}; or `colibri build --fit-stack`"
 
 
 def make_report(folder: Path) -> Report:

@@ -136,6 +136,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | No
         "ar": compiler.ar if compiler else f"{tool}ar",
         "objcopy": compiler.objcopy if compiler else f"{tool}objcopy",
         "cpu": " ".join([*(part for part in target if not _is_linker_option(part)), *board.toolchain.flags]),
+        "processor_flags": " ".join(board.toolchain.flags),
         # The report bounds the stack with it; clang has nothing like it.
         "call_graph": "-fcallgraph-info=su" if compiler is None or compiler.family == "gcc" else "",
         "linker": [part for part in target if _is_linker_option(part)],

@@ -11,7 +11,14 @@ import msgspec
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Board
 from colibri.errors import BadInput, ToolMissing
-from colibri.toolchain.probe import install_command, program_version, why_no_flags, why_not_compile, why_not_link
+from colibri.toolchain.probe import (
+    compiles_for_fpu,
+    install_command,
+    program_version,
+    why_no_flags,
+    why_not_compile,
+    why_not_link,
+)
 
 
 class Family(StrEnum):
@@ -65,7 +72,7 @@ def find_toolchain(board: Board) -> Compiler:
     """Return the board's compiler: the one that ``build.ninja`` names, on every machine the same.
 
     Raises:
-        BadInput: it rejects the flags of a board of one's own.
+        BadInput: it rejects the flags of a board of one's own, or they and ``cpu.fpu`` do not agree.
         ToolMissing: it is not installed or does not link a line with the board's flags; the hint installs it.
     """
     tried = try_gcc(board)
@@ -73,6 +80,8 @@ def find_toolchain(board: Board) -> Compiler:
         refuse_flags(board, tried)
         hint = install_command(board.toolchain.apt)
         raise ToolMissing(f"{tried.compiler.cc}: {tried.reason}", where=f"board {board.id}", hint=hint)
+    if wrong := fpu_mismatch(tried.compiler, board):
+        raise wrong
     return tried.compiler
 
 
@@ -91,6 +100,21 @@ def refuse_flags(board: Board, tried: Tried) -> None:
         if _is_ours(board):
             raise ToolMissing(what, where=f"board {board.id}", hint="this board needs a newer compiler")
         raise BadInput(what, where=f"board {board.id}: toolchain.flags", hint="correct them in the board file")
+
+
+def fpu_mismatch(compiler: Compiler, board: Board) -> BadInput | None:
+    """Compare ``cpu.fpu`` with what the compiler makes of the board's flags; None when they agree."""
+    found = compiles_for_fpu(compiler.command, board)
+    if found is None or found == board.cpu.fpu:
+        return None
+    flags = " ".join(board.toolchain.flags) or "no flags"
+    if board.cpu.fpu:
+        what = f"is true, but {compiler.cc} computes fp32 without an FPU under {flags}"
+        hint = "add the processor's FPU to toolchain.flags, or set it to false"
+    else:
+        what = f"is false, but {compiler.cc} uses an FPU under {flags}"
+        hint = "take the FPU out of toolchain.flags, or set it to true"
+    return BadInput(what, where=f"board {board.id}: cpu.fpu", hint=hint)
 
 
 def find_clang(board: Board) -> Compiler | None:

@@ -35,6 +35,8 @@ _X86_LEVELS = {
     "-march=x86-64-v2": ("cx16", "lahf_lm", "popcnt", "sse4_2", "ssse3"),
     "-march=x86-64-v3": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
 }
+_FP32_BITS = 32  # of __riscv_flen, the width of the floating-point registers
+_ARM_FP32 = 1 << 2  # of __ARM_FP, where bit n stands for a width of 8 << n bits (Arm C Language Extensions)
 _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -88,6 +90,22 @@ def why_no_flags(command: Sequence[str], board: Board) -> str:
         code, text = _run([*plain, *board.toolchain.flags])
         rejected = code != 0 and _run(plain)[0] == 0
     return _complaint(text) or f"ended with {code} and said nothing" if rejected else ""
+
+
+def compiles_for_fpu(command: Sequence[str], board: Board) -> bool | None:
+    """Whether fp32 arithmetic becomes instructions under the board's flags, by the compiler's own macros.
+
+    None when the compiler does not answer.
+    """
+    code, text = _run([*command, *board.toolchain.flags, "-dM", "-E", "-x", "c", os.devnull])
+    if code != 0:
+        return None
+    macros = dict(re.findall(r"^#define (\w+) (\w+)$", text, re.MULTILINE))
+    if board.cpu.arch == "x86_64":
+        return "__SSE_MATH__" in macros or "__SSE__" in macros
+    if board.cpu.arch.startswith("riscv"):
+        return int(macros.get("__riscv_flen", "0"), 0) >= _FP32_BITS
+    return bool(int(macros.get("__ARM_FP", "0"), 0) & _ARM_FP32)
 
 
 def examine_emulator(board: Board, emulator: Emulator, command: Sequence[str] = ()) -> EmulatorProbe:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from colibri.boards.profile import Board, EmulatorKind
-from colibri.errors import ToolMissing
-from colibri.toolchain.find import Tried, try_clang, try_gcc
+from colibri.errors import BadInput, ToolMissing
+from colibri.toolchain.find import Tried, fpu_mismatch, try_clang, try_gcc
 from colibri.toolchain.probe import examine_emulator, install_command
 
 
@@ -54,12 +54,14 @@ class Readiness(msgspec.Struct, frozen=True):
         compilers: the one that ``build.ninja`` names, then clang.
         emulators: in the order of the board file.
         apt: Debian packages that are missing.
+        wrong: what the board file says and its compiler does not do; empty when they agree.
     """
 
     board: str
     compilers: tuple[CompilerState, ...]
     emulators: tuple[EmulatorState, ...]
     apt: tuple[str, ...]
+    wrong: str = ""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -90,8 +92,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
             all_of_it: every board must have everything; else one board that can be built is enough.
 
         Raises:
+            BadInput: of the one board, when its file and its compiler do not agree.
             ToolMissing: the hint is the install command.
         """
+        if all_of_it and (wrong := next((ready.wrong for ready in self.boards if ready.wrong), "")):
+            raise BadInput(wrong)
         incomplete = [ready for ready in self.boards if ready.missing]
         if all_of_it and incomplete:
             what = f"missing: {', '.join(incomplete[0].missing)}"
@@ -110,6 +115,7 @@ def diagnose(boards: Sequence[Board]) -> Diagnosis:
 def examine_board(board: Board) -> Readiness:
     """Look for the compilers and emulators of one board."""
     gcc = try_gcc(board)
+    wrong = None if gcc.reason else fpu_mismatch(gcc.compiler, board)
     states, packages = [], [] if not gcc.reason else [*board.toolchain.apt]
     for emulator in board.emulators:
         result = examine_emulator(board, emulator, () if gcc.reason else gcc.compiler.command)
@@ -121,6 +127,7 @@ def examine_board(board: Board) -> Readiness:
         compilers=(_state(gcc, needed=True), _state(try_clang(board), needed=False)),
         emulators=tuple(states),
         apt=tuple(dict.fromkeys(packages)),
+        wrong=str(wrong or ""),
     )
 
 

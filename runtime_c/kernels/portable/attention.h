@@ -2,8 +2,9 @@
  *
  * q and out: [heads][head_dim]; k and v: [kv_heads][head_dim], stored at position % capacity; states:
  * [capacity][kv_heads * head_dim]. Scores are q.k in 8 strided lanes, times scale; the softmax sum runs in 8 lanes by
- * absolute position; values are added in ascending position, one accumulator an element, then divided by the
- * sum. A position is in reach while the ring holds it, so a sliding window is a capacity. scores: [capacity].
+ * absolute position; values are added in ascending position, one accumulator an element, then multiplied by the
+ * reciprocal of the sum. A position is in reach while the ring holds it, so a sliding window is a capacity. scores:
+ * [capacity].
  */
 #ifndef COLIBRI_ATTENTION_H
 #define COLIBRI_ATTENTION_H

@@ -1,16 +1,23 @@
-/* float32.h: fp32 functions of the numbers contract (docs/numerics.md).
+/* float32.h: fp32 functions of the numbers contract: only + - * / sqrt, compares and bit moves, in the written order,
+ * so that every processor gives the same bits.
  *
- * Only + - * / sqrt, compares and bit moves, in the written order, so that every processor gives the same
- * bits. Compile with -ffp-contract=off; never with -ffast-math.
+ * Compile with -ffp-contract=off, which no macro shows: core/arithmetic.h asks at run time. Never with -ffast-math.
  */
 #ifndef COLIBRI_FLOAT32_H
 #define COLIBRI_FLOAT32_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __FAST_MATH__
-#error "the bits of every float are part of the model: compile without -ffast-math"
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    defined(__NO_SIGNED_ZEROS__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "the bits of every float are part of the model: compile without -ffast-math and all parts of it"
+#endif
+
+/* 16 concerns only types narrower than float. */
+#if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
+#error "the bits of every float are part of the model: floats must be computed as floats, not wider (no x87)"
 #endif
 
 /* Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits: valid for |x| < 2^22. */

@@ -9,11 +9,13 @@
 
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 
+#define SCB_CCR REGISTER(0xE000ED14u)
 #define SCB_CFSR REGISTER(0xE000ED28u)
 #define SCB_HFSR REGISTER(0xE000ED2Cu)
 #define SCB_MMFAR REGISTER(0xE000ED34u)
 #define SCB_BFAR REGISTER(0xE000ED38u)
 
+#define CCR_UNALIGNED_TRAP (1u << 3)
 #define CFSR_MMARVALID (1u << 7)
 #define CFSR_BFARVALID (1u << 15)
 #define CFSR_STACKING ((1u << 4) | (1u << 12)) /* the core could not even save its registers */
@@ -72,6 +74,9 @@ void port_fault(const struct exception_frame *frame, const struct saved_register
     const uint32_t cfsr = SCB_CFSR;
     const int readable = (cfsr & CFSR_STACKING) == 0 && sp >= (uintptr_t)port_stack_limit &&
                          sp + sizeof *frame <= (uintptr_t)port_stack_top;
+
+    /* the compiler may put the line together by unaligned stores, and a fault in here would be the last. */
+    SCB_CCR &= ~CCR_UNALIGNED_TRAP;
 
     port_fault_begin();
     port_fault_field("exception", exception);

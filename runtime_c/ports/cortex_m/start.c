@@ -12,6 +12,7 @@
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 
 #define SCB_VTOR REGISTER(0xE000ED08u)
+#define SCB_CCR REGISTER(0xE000ED14u)
 #define SCB_CPACR REGISTER(0xE000ED88u)
 #define MPU_TYPE REGISTER(0xE000ED90u)
 #define MPU_CTRL REGISTER(0xE000ED94u)
@@ -19,6 +20,8 @@
 #define MPU_RBAR REGISTER(0xE000ED9Cu)
 #define MPU_RASR REGISTER(0xE000EDA0u)
 
+#define CCR_UNALIGNED_TRAP (1u << 3)
+#define CCR_DIVISION_TRAP (1u << 4)
 #define CPACR_FPU (0xFu << 20) /* full access to coprocessors 10 and 11 */
 #define MPU_TYPE_REGIONS (0xFFu << 8)
 #define MPU_CTRL_ENABLE (1u << 0)
@@ -118,6 +121,12 @@ void port_start(void)
     }
     guard_stack();
     port_exit(main());
+}
+
+void port_strict(void)
+{
+    SCB_CCR |= CCR_UNALIGNED_TRAP | CCR_DIVISION_TRAP;
+    barrier();
 }
 
 #endif

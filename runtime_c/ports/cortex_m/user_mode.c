@@ -117,4 +117,9 @@ void port_run(void)
     port_exit(main());
 }
 
+void port_strict(void)
+{
+    /* those switches are system registers. */
+}
+
 #endif

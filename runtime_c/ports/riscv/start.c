@@ -108,7 +108,7 @@ void port_run(void)
 
     copy_words(port_data_start, port_data_end, port_data_load);
     copy_words(port_fast_start, port_fast_end, port_fast_load);
-    if (port_fast_start != port_fast_end) {
+    if (&port_fast_start[0] != &port_fast_end[0]) {
         __asm__ volatile(".4byte 0x100f" ::: "memory"); /* fence.i, as .fast_code was just written */
     }
     for (uint32_t *word = port_bss_start; word < port_bss_end; word++) {
@@ -117,6 +117,11 @@ void port_run(void)
     protect_flash();
     WRITE_CSR(mtvec, (uintptr_t)port_trap_entry);
     port_exit(main());
+}
+
+void port_strict(void)
+{
+    /* a division by zero has a result here, and unaligned accesses are the core's affair. */
 }
 
 /* ---- faults --------------------------------------------------------------------------------------------- */

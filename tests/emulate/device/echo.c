@@ -21,6 +21,7 @@ static uint32_t zeroed[2];
 __attribute__((section(MEMORY_SECTION), used)) static uint32_t arena[256];
 
 static volatile uint32_t never;
+static volatile uint32_t quotient;
 
 /* The host counts instructions between two calls of this. */
 APART void marker(void)
@@ -144,6 +145,16 @@ int main(void)
         case 'M': /* read one byte behind a word */
             (void)request_end(&requests);
             (void)access_at((uintptr_t)&arena[1] + 1);
+            break;
+
+        case 'S':
+            (void)request_end(&requests);
+            port_strict();
+            break;
+
+        case 'D': /* divide by zero */
+            (void)request_end(&requests);
+            quotient = 7u / never;
             break;
 
         case 'U':

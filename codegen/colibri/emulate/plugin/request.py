@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ class AddressRange:
 
 
 _BLOCKS = ".colibri."  # prefix of the sections of the model's memory
+_LAST_ADDRESS = (1 << 64) - 1
 _SYSTEM_CONTROL_SPACE = AddressRange(0xE000E000, 0xE000F000)
 
 
@@ -89,15 +90,17 @@ def merged(ranges: tuple[AddressRange, ...]) -> list[AddressRange]:
     return result
 
 
-def memory_check(image: Path, functions: Iterable[str] = ()) -> Plugin:
+def memory_check(image: Path, functions: Iterable[str] = (), objects: Mapping[str, int] | None = None) -> Plugin:
     """Return a plugin that checks the accesses of an image.
 
     A bare-metal image may touch its own segments and nothing else (the copy of ``.data`` in flash included, and
     on Arm the system control space); its stack and the model's memory are watched. Of a Linux program, whose C library
-    has its own ways, only alignment is checked, and only in the given functions.
+    has its own ways, only the given functions are looked at. They may touch ``objects``, constants, and what is not
+    the image's, such as the stack, which lies anywhere.
 
     Args:
         functions: names to look at; none means all code of the image.
+        objects: bytes of the variables that a Linux program's functions may touch; None means all.
 
     Raises:
         BadInput: not an ELF file, or it has no such function.
@@ -112,8 +115,10 @@ def memory_check(image: Path, functions: Iterable[str] = ()) -> Plugin:
     watched: list[AddressRange] = []
     with image.open("rb") as file:
         elf = ELFFile(file)
-        for segment in elf.iter_segments("PT_LOAD"):
-            if not segment["p_memsz"]:
+        for segment in elf.iter_segments():
+            if segment["p_type"] == "PT_GNU_RELRO":  # of a Linux program: constants that hold addresses
+                read_only.append(_sized(segment["p_vaddr"], segment["p_memsz"]))
+            if segment["p_type"] != "PT_LOAD" or not segment["p_memsz"]:
                 continue
             occupied = _sized(segment["p_vaddr"], segment["p_memsz"])
             copied = segment["p_vaddr"] != segment["p_paddr"]  # the start-up writes it, even where it is code
@@ -134,7 +139,21 @@ def memory_check(image: Path, functions: Iterable[str] = ()) -> Plugin:
     except KeyError as error:
         raise BadInput(f"no function {error}", where=str(image)) from None
     if "port_stack_limit" not in symbols.values:
-        return Plugin(check=True, within=tuple(within), watched=tuple(watched))
+        if objects is None:
+            return Plugin(check=True, within=tuple(within), watched=tuple(watched))
+        image_end = max(part.high for part in (*read_only, *read_write))
+        touched = [_sized(symbols.values[name], size) for name, size in objects.items() if name in symbols.values]
+        elsewhere = [
+            AddressRange(0, min(part.low for part in (*read_only, *read_write))),
+            AddressRange(image_end, _LAST_ADDRESS),
+        ]
+        return Plugin(
+            check=True,
+            within=tuple(within),
+            read_only=tuple(read_only),
+            read_write=(*touched, *elsewhere),
+            watched=tuple(watched),
+        )
     return Plugin(
         check=True,
         within=tuple(within),

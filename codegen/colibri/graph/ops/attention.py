@@ -23,7 +23,8 @@ class Attention(Op):
 
     Shapes: q ``[rows, heads * head_dim]``, k and v ``[rows, kv_heads * head_dim]``, out like q.
     Scores are q.k (8 lanes) times ``scale``; the softmax sum runs in 8 lanes by absolute position; values are added
-    in ascending position and divided by the sum at the end. ``window`` counts the current position; 0 means none.
+    in ascending position and multiplied by the reciprocal of the sum at the end. ``window`` counts the current
+    position; 0 means none.
 
     Source: Attention Is All You Need, section 3.2; GQA (arXiv 2305.13245); Mixtral's window as in transformers'
     `sliding_window_overlay`: key > query - window.

@@ -1,0 +1,29 @@
+/* arithmetic.c: see arithmetic.h. Operands are volatile, so that the processor computes and not the compiler. */
+#include "core/arithmetic.h"
+
+#include "kernels/portable/float32.h"
+
+colibri_arithmetic colibri_check_arithmetic(void)
+{
+    static const volatile float more = 0x1.001p+0f; /* its square is 0x1.002001p+0: a bit more than a float has */
+    static const volatile float square = 0x1.002p+0f;
+    static const volatile float small = 0x1p-100f;
+    static const volatile float denormal = 0x1p-140f;
+    static const volatile float large = 0x1p+40f;
+    static const volatile float even = 1.0f;
+    static const volatile float odd = 0x1.000002p+0f;
+    static const volatile float half = 0x1p-24f; /* of the distance between the two above */
+
+    const float a = more;
+    const float b = square;
+    if (even + half != 1.0f || odd + half != 0x1.000004p+0f) {
+        return COLIBRI_ROUNDED; /* first, since the last one takes it for granted */
+    }
+    if (small / large == 0.0f || denormal * large == 0.0f) {
+        return COLIBRI_FLUSHED;
+    }
+    if (a * a - b != 0.0f) {
+        return COLIBRI_FUSED;
+    }
+    return COLIBRI_EXACT;
+}
