@@ -19,6 +19,7 @@ from colibri.emit.model_bin import build_model_bin
 from colibri.emit.module import Module, build_module
 from colibri.emit.writer import Contents, write_package
 from colibri.errors import BadInput, UsageError
+from colibri.footprint.code_size import estimate_code
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
 from colibri.graph.work import work
@@ -94,6 +95,18 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         BadInput: the checkpoint cannot be used; the message names the tensor or key.
         UsageError: options that cannot be meant.
     """
+    contents = prepare(path, board, options, out)
+    write_package(out, contents)
+    return contents.package
+
+
+def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
+    """Everything that goes into the folder ``out``, which is not touched.
+
+    Raises:
+        BadInput: the checkpoint cannot be used; the message names the tensor or key.
+        UsageError: options that cannot be meant.
+    """
     checkpoint = Checkpoint.open(path)
     if checkpoint.path.resolve().is_relative_to(out.resolve()):
         raise UsageError("the checkpoint lies in it", where=str(out), hint="choose another folder with -o")
@@ -137,13 +150,12 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         model_bin_bytes=len(model_bin.data),
         sections=model_bin.sections,
         memory=placement.memory,
-        code_estimate=0,
         ops=_ops(graph, module, 1 if tokens else rows),
     )
+    package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
     tokenizer = _tokenizer(checkpoint.path) if tokens else None
-    write_package(out, Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer))
-    return package
+    return Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer)
 
 
 def _refuse_beyond_32_bits(size: int, what: str, hint: str) -> None:
