@@ -19,6 +19,7 @@ from colibri.emit.model_bin import build_model_bin
 from colibri.emit.module import Module, build_module
 from colibri.emit.writer import Contents, resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable
+from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
 from colibri.graph.work import work
@@ -34,7 +35,7 @@ from colibri.paths import data_folder
 from colibri.vectors import make_vectors, save_vectors
 
 _TOKENIZER_BYTES = 64 << 20
-_KERNEL_BYTES = 1024
+_KERNEL_BYTES = 1024  # where nothing was measured
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,18 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         BadInput: the checkpoint cannot be used; the message names the tensor or key.
         UsageError: options that cannot be meant.
     """
+    contents = prepare(path, board, options, out)
+    write_package(out, contents)
+    return contents.package
+
+
+def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
+    """Everything that goes into the folder ``out``, which is not touched.
+
+    Raises:
+        BadInput: the checkpoint cannot be used; the message names the tensor or key.
+        UsageError: options that cannot be meant.
+    """
     checkpoint = Checkpoint.open(path)
     if checkpoint.path.resolve().is_relative_to(resolved_output(out)):
         raise UsageError("the checkpoint lies in it", where=str(out), hint="choose another folder with -o")
@@ -149,14 +162,13 @@ def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
         model_bin_bytes=len(model_bin.data),
         sections=model_bin.sections,
         memory=placement.memory,
-        code_estimate=0,
         ops=ops,
         fast_code=fast,
     )
+    package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
     tokenizer = _tokenizer(checkpoint.path) if tokens else None
-    write_package(out, Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer))
-    return package
+    return Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer)
 
 
 def _used(board: Board, memory: Memory, fast: FastCode | None) -> set[str]:
@@ -169,7 +181,9 @@ def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins
     """All functions of a kernel's header go with it: what the compiler does not inline is its inner loop."""
     inner = functions_of(data_folder("runtime_c") / header for header in module.headers)
     kernels = [{*called, *inner} for called in module.kernels()]
-    sizes = dict.fromkeys([*(one.name for one in module.instances), *inner], _KERNEL_BYTES)
+    measured = kernel_bytes(module, board)  # with inner functions, where they are not inlined
+    unknown = 0 if measured else _KERNEL_BYTES
+    sizes = {name: measured.get(name, unknown) for name in [*(one.name for one in module.instances), *inner]}
     return fast_code(board, list(zip(ops, kernels, strict=True)), sizes, pins)
 
 

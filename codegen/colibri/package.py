@@ -128,6 +128,36 @@ class FastCode(msgspec.Struct, frozen=True):
     functions: tuple[str, ...]
 
 
+class Within(msgspec.Struct, frozen=True):
+    """How far the prediction may be off, in bytes: from the errors on the models that were measured."""
+
+    code: int
+    tables: int
+    data: int
+
+
+class CodeEstimate(msgspec.Struct, frozen=True):
+    """What the product's image was expected to take beside weights and memory block, before any compiler ran; bytes.
+
+    Attributes:
+        code: instructions, of all owners.
+        tables: constants that are not weights.
+        data: variables, in RAM.
+        kernels: part of ``code``: each kernel, and each runtime function that several share, by C name.
+        board: where it was measured what functions take.
+        compiler: with which.
+        within: how far each may be off; None when the measurement is of another board.
+    """
+
+    code: int
+    tables: int
+    data: int
+    kernels: dict[str, int]
+    board: str
+    compiler: str
+    within: Within | None = None
+
+
 class ModelFacts(msgspec.Struct, frozen=True):
     """What the model is.
 
@@ -155,7 +185,11 @@ class ModelFacts(msgspec.Struct, frozen=True):
 
 
 class Package(msgspec.Struct, frozen=True):
-    """The whole of `package.json`; sizes in bytes, file names relative to the folder."""
+    """The whole of `package.json`; sizes in bytes, file names relative to the folder.
+
+    Attributes:
+        code_estimate: None when nothing similar was measured.
+    """
 
     schema: int
     generator: str
@@ -173,7 +207,7 @@ class Package(msgspec.Struct, frozen=True):
     model_bin_bytes: int
     sections: tuple[Section, ...]
     memory: Memory
-    code_estimate: int
+    code_estimate: CodeEstimate | None = None
     ops: tuple[OpFact, ...] = ()
     fast_code: FastCode | None = None
 

@@ -44,7 +44,11 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
     yield from _within("context", package.context, int(tokens), 1 << 31)
     yield from _within("prefill", package.prefill, int(tokens), 1024)
     yield from _within("model_bin_bytes", package.model_bin_bytes, 1, _SIZES)
-    yield from _within("code_estimate", package.code_estimate, 0, _SIZES)
+    if (estimate := package.code_estimate) is not None:
+        for key in ("code", "tables", "data"):
+            yield from _within(f"code_estimate.{key}", getattr(estimate, key), 0, _SIZES)
+        for name, size in estimate.kernels.items():
+            yield from _within(f"code_estimate.kernels '{shown(name)}'", size, 0, _SIZES)
     for index, section in enumerate(package.sections):
         key = f"sections[{index}]"
         yield from _within(f"{key}.offset", section.offset, 0, package.model_bin_bytes)

@@ -11,6 +11,7 @@ from colibri.cli.report import command
 from colibri.errors import BadInput, DoesNotFit
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.budget import load_budgets
+from colibri.footprint.code_size import load_table
 from colibri.footprint.diff import Change
 from colibri.footprint.schema import schema_json
 
@@ -60,3 +61,12 @@ def test_commands_of_the_page_parse() -> None:
     assert len(lines) >= 8
     for line in lines:
         command.make_context("report", line.split("#")[0].split())
+
+
+def test_the_bounds_of_the_page_are_those_of_the_table() -> None:
+    rows = re.findall(r"^\| ([\w-]+) \| ([^|]+) \|.*\| ([\d,/ ]+) \|$", PAGE, re.MULTILINE)
+    shown = {board: (compiler, bounds) for board, compiler, bounds in rows}
+    assert shown == {
+        board: (measured.compiler, " / ".join(f"{within.code:,}" for within in measured.within.values()))
+        for board, measured in load_table().items()
+    }

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from colibri.boards.profile import Board, BoardKind, Cpu, Holds, MemoryKind, Region, Toolchain
-from colibri.package import SCHEMA, Block, Memory, ModelFacts, Package, Section, Span
+from colibri.package import SCHEMA, Block, CodeEstimate, Memory, ModelFacts, Package, Section, Span, Within
 
 WEIGHTS = (
     Section("header", "header", 0, 40),
@@ -84,6 +84,11 @@ ARM = ("-mthumb", "-mcpu=cortex-m3")
 COMPILE = ("-std=c11", "-O2", "-ffreestanding", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections")
 
 
+def estimated(code: int) -> CodeEstimate:
+    """A prediction of code, with 40 bytes of tables and 8 of data."""
+    return CodeEstimate(code, 40, 8, {}, "demo-board", "arm-none-eabi-gcc 12.2.1", Within(100, 20, 0))
+
+
 def script(regions: tuple[Region, ...], sections: str) -> str:
     """A linker script: the regions of the board, then the given output sections."""
     memory = "".join(
@@ -119,7 +124,7 @@ class Firmware:
     compiler: str = "arm-none-eabi-gcc"
     kind: BoardKind = BoardKind.BARE
     reserve: int = 0
-    code_estimate: int = 0
+    code_estimate: CodeEstimate | None = None
     block: Block = BLOCK
     weights: tuple[Section, ...] = WEIGHTS
     sources: dict[str, str] = field(default_factory=lambda: dict(SOURCES))

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from small_firmware import FLASH, RAM, Firmware
+from small_firmware import FLASH, RAM, Firmware, estimated
 
 from colibri.cli import main
 from colibri.footprint.attribute import GroupKind
@@ -19,7 +19,7 @@ from colibri.footprint.sources import read_report
 
 @pytest.fixture
 def report(firmware: Firmware) -> Report:
-    firmware.code_estimate = 400
+    firmware.code_estimate = estimated(400)
     firmware.reserve = 100
     return make_report(firmware.link())
 

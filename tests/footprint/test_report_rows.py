@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from small_firmware import FLASH, PLAIN, RAM, WEIGHTS, Firmware
+from small_firmware import FLASH, PLAIN, RAM, WEIGHTS, Firmware, estimated
 
 from colibri.boards.profile import BoardKind, Holds
 from colibri.errors import BadInput, ColibriError, DoesNotFit
 from colibri.footprint.attribute import GroupKind, attribute
-from colibri.footprint.report import Group, Part, Report, make_report
+from colibri.footprint.report import Group, Modelled, Part, Report, make_report
 from colibri.package import Section
 
 ASSEMBLER_ONLY = {
@@ -101,8 +101,18 @@ def test_memory_block_in_context_states_arena(firmware: Firmware) -> None:
 
 def test_no_prediction_of_code_is_none(firmware: Firmware) -> None:
     assert group(make_report(firmware.link()), "flash", GroupKind.CODE).predicted is None
-    firmware.code_estimate = 1000
-    assert group(make_report(firmware.link()), "flash", GroupKind.CODE).predicted == 1000
+    assert make_report(firmware.folder).modelled is None
+
+
+def test_predictions_of_the_model_of_code(firmware: Firmware) -> None:
+    firmware.code_estimate = estimated(1000)
+    report = make_report(firmware.link())
+    places = {"flash": (GroupKind.CODE, GroupKind.TABLES), "ram": (GroupKind.DATA,)}
+    found = {kind: group(report, region, kind).predicted for region, kinds in places.items() for kind in kinds}
+    assert found == {GroupKind.CODE: 1000, GroupKind.TABLES: 40, GroupKind.DATA: 8}
+    assert report.modelled == Modelled(
+        "demo-board", "arm-none-eabi-gcc 12.2.1", dict(zip(found, (100, 20, 0), strict=True))
+    )
 
 
 def test_nothing_is_unattributed(firmware: Firmware) -> None:
@@ -123,7 +133,7 @@ def test_bytes_that_the_map_does_not_name_are_unattributed(firmware: Firmware) -
 
 def test_json_is_stable(firmware: Firmware) -> None:
     firmware.sources = {**ASSEMBLER_ONLY, "demo_data.S": firmware.sources["demo_data.S"]}
-    firmware.sections, firmware.code_estimate = KEEP_ALL, 150
+    firmware.sections, firmware.code_estimate = KEEP_ALL, estimated(150)
     report = make_report(firmware.link())
     golden = Path(__file__).with_name("golden_report.json")
     assert report.to_json().decode() == golden.read_text()

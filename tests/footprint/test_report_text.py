@@ -14,7 +14,7 @@ from colibri.boards.profile import MemoryKind
 from colibri.cli.report import command
 from colibri.errors import DoesNotFit
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.report import SCHEMA, Group, Part, RegionUse, Report
+from colibri.footprint.report import SCHEMA, Group, Modelled, Part, RegionUse, Report
 from colibri.footprint.table import print_report, print_summary
 
 EXPERTS = tuple(Part(f"expert {index}", 100, (Part(f"e{index}.up", 100),)) for index in (0, 1, 2, 5))
@@ -46,6 +46,15 @@ def test_experts_share_a_row() -> None:
     assert "weights 410 410 68.3 %" in lines
     assert "experts 0-2, 5 (4 × 100) 400" in lines
     assert not [line for line in lines if "e0.up" in line or "forward" in line]
+
+
+def test_where_predictions_of_code_come_from() -> None:
+    within = {GroupKind.CODE: 1250, GroupKind.TABLES: 30, GroupKind.DATA: 0}
+    own = " ".join(text(msgspec.structs.replace(REPORT, modelled=Modelled("board", "gcc 12.2.0", within))))
+    assert "predicted code, tables, data: modelled for gcc 12.2.0, within 1,250, 30, 0 bytes" in own
+    other = " ".join(text(msgspec.structs.replace(REPORT, modelled=Modelled("cousin", "gcc 12.2.0", {}))))
+    assert "modelled for gcc 12.2.0 on cousin, the most similar board that was measured sizes:" in other
+    assert "modelled" not in " ".join(text(REPORT))
 
 
 def test_experts_of_different_sizes() -> None:

@@ -36,7 +36,6 @@ def package(kind: str) -> Package:
         model_bin_bytes=0,
         sections=(),
         memory=Memory((), 0),
-        code_estimate=0,
     )
 
 

@@ -116,7 +116,6 @@ def sample_package(*, layers: int = 2, name: str = "x") -> Package:
         model_bin_bytes=1000,
         sections=(),
         memory=Memory((Block("memory", "axi", 64, 256, 96, base + 96, 96, True, tuple(spans)),), base + 96),
-        code_estimate=0,
         ops=tuple(ops),
     )
 

@@ -56,6 +56,9 @@ def _report_lines(report: Report, findings: tuple[Finding, ...], full: bool) -> 
                 yield _line(_INDENT * (depth + 1) + _plain(name), f"{size:,}", "")
         yield ""
         yield "</details>"
+    if report.modelled is not None:
+        yield ""
+        yield f"{_plain(report.modelled.text(report.board))}."
     if not report.linked:
         yield ""
         yield "Linked past the limits to be measured; there is no product."

@@ -92,6 +92,30 @@ class EmulatorNote(msgspec.Struct, frozen=True):
     note: str
 
 
+class Modelled(msgspec.Struct, frozen=True):
+    """Where the predictions of code, tables and data come from.
+
+    Attributes:
+        board: on which was measured what functions take; the report's own, or a similar one.
+        compiler: with which.
+        within: group to how far its prediction may be off, in bytes; empty when the measurement is of another board.
+    """
+
+    board: str
+    compiler: str
+    within: dict[GroupKind, int]
+
+    def text(self, board: str) -> str:
+        """The same in words, for a report on ``board``."""
+        kinds = (GroupKind.CODE, GroupKind.TABLES, GroupKind.DATA)
+        words = f"predicted {', '.join(kinds)}: modelled for {self.compiler}"
+        if self.board != board:
+            words += f" on {self.board}, the most similar board that was measured"
+        if self.within:
+            words += f", within {', '.join(f'{self.within[kind]:,}' for kind in kinds)} bytes"
+        return words
+
+
 class Report(msgspec.Struct, frozen=True):
     """Flash and RAM of one image.
 
@@ -102,6 +126,7 @@ class Report(msgspec.Struct, frozen=True):
         emulators: where `colibri test` runs the model.
         stack: bound of the stack; None for a program without its package.
         observed: runs of the test program that were watched.
+        modelled: None when code, tables and data were not predicted.
     """
 
     schema: int
@@ -115,6 +140,7 @@ class Report(msgspec.Struct, frozen=True):
     emulators: tuple[EmulatorNote, ...] = ()
     stack: StackUse | None = None
     observed: tuple[Observed, ...] = ()
+    modelled: Modelled | None = None
 
     @property
     def alone(self) -> bool:
@@ -201,6 +227,24 @@ def make_report(folder: Path) -> Report:
         regions=tuple(_region(index, layout, pieces, printed, package) for index in range(len(layout.regions))),
         emulators=tuple(EmulatorNote(e.name, str(e.proves), e.note) for e in package.board.emulators),
         stack=stack_use(folder, package, elf),
+        modelled=_modelled(package),
+    )
+
+
+def _modelled(package: Package) -> Modelled | None:
+    estimate = package.code_estimate
+    if estimate is None:
+        return None
+    return Modelled(
+        board=estimate.board,
+        compiler=estimate.compiler,
+        within={
+            GroupKind.CODE: estimate.within.code,
+            GroupKind.TABLES: estimate.within.tables,
+            GroupKind.DATA: estimate.within.data,
+        }
+        if estimate.within
+        else {},
     )
 
 
@@ -265,13 +309,18 @@ def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] 
 
 def _predictions(index: int, layout: Layout, package: Package) -> dict[GroupKind, int]:
     """What the generator expected in a region; nothing for a kind that it cannot know (0)."""
+    estimate = package.code_estimate
     bare = package.board.kind is BoardKind.BARE
     expected = (
-        (GroupKind.CODE, Holds.CODE, package.code_estimate),
+        (GroupKind.CODE, Holds.CODE, estimate.code if estimate else 0),
+        (GroupKind.TABLES, Holds.CODE, estimate.tables if estimate else 0),
+        (GroupKind.DATA, Holds.DATA, estimate.data if estimate else 0),
         (GroupKind.WEIGHTS, Holds.WEIGHTS, package.model_bin_bytes),
         (GroupKind.STACK, Holds.STACK, package.board.stack if bare else 0),
     )
     found = {kind: size for kind, what, size in expected if size and layout.home(what) == index}
+    if estimate and package.fast_code is not None and package.fast_code.region == layout.regions[index].name:
+        found[GroupKind.CODE] = sum(estimate.kernels.get(name, 0) for name in package.fast_code.functions)
     if block := package.memory.in_region(layout.regions[index].name):
         figures = (
             (GroupKind.CONTEXT, block.context),

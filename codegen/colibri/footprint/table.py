@@ -56,6 +56,8 @@ def print_report(report: Report, console: Console, *, full: bool = False) -> Non
         print_stack(report.stack, console, full=full)
     if unused := [f"{region.name} {region.limit:,}" for region in report.regions if not region.groups and region.limit]:
         console.print(f"unused: {', '.join(unused)} bytes")
+    if report.modelled is not None:
+        console.print(report.modelled.text(report.board))
     _print_verdict(report, console)
     for emulator in report.emulators:
         note = f": {emulator.note}" if emulator.note else ""

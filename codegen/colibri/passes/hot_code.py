@@ -49,7 +49,7 @@ def fast_code(
     if not home:
         return None
     room, chosen = regions[home].limit, []
-    for name in sorted(work, key=lambda name: (name not in wanted, -work[name] / sizes[name], name)):
+    for name in sorted(work, key=lambda name: (name not in wanted, -work[name] / max(1, sizes[name]), name)):
         size = -(-sizes[name] // _ALIGN) * _ALIGN
         if wanted.get(name, default) == home and size <= room:
             room -= size

@@ -1,0 +1,209 @@
+"""Bytes of code and constants before any compiler runs: a sum over named amounts, with what was measured for each.
+
+The coefficients are in `code_size.toml`, which `ci/code-size` writes: for each board of this folder it builds a set of
+models, measures each function in the linked product, and fits.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from colibri.boards.profile import Board, BoardKind
+from colibri.emit.module import Module
+from colibri.footprint.code_traits import Kernel, Traits, descriptor_bytes, kernels, program
+from colibri.package import CodeEstimate, Package, Within
+
+TABLE = Path(__file__).with_name("code_size.toml")
+
+
+class Fixed(msgspec.Struct, frozen=True):
+    """What every image of a kind of model has, in bytes: runtime core, port, program, C library."""
+
+    code: float
+    tables: float
+    data: float
+
+
+class Routine(msgspec.Struct, frozen=True):
+    """A member of the compiler's library that not every image needs.
+
+    Attributes:
+        bytes: of code.
+        kinds: any of these kinds of kernel needs it.
+    """
+
+    bytes: int
+    kinds: tuple[str, ...]
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What one board's compiler makes of the amounts that `code_traits` counts, in bytes for each.
+
+    Attributes:
+        compiler: with which it was measured.
+        arch: with ``kind``, ``kernels`` and ``flags``, what of the board file decides.
+        within: by scheme, as gcc is steadier with some kernels than with others.
+        fixed: by kind of model, ``tokens`` or ``samples``.
+        program: of `code_traits.program`.
+        kernel: by kind of kernel, of its traits.
+        shared: by kind of kernel that becomes one function when there are several, of the traits of the first.
+        wrapper: for the kinds in ``shared``, each kernel that calls that function.
+        table: of constants: ``kernels`` is for each kernel, ``functions`` for each function of a block.
+        library: routines of the compiler.
+    """
+
+    compiler: str
+    arch: str
+    kind: BoardKind
+    kernels: tuple[str, ...]
+    flags: tuple[str, ...]
+    within: dict[str, Within]
+    fixed: dict[str, Fixed]
+    program: Traits
+    kernel: dict[str, Traits]
+    table: Traits = {}
+    shared: dict[str, Traits] = {}
+    wrapper: dict[str, Traits] = {}
+    library: dict[str, Routine] = {}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Predicted bytes of the product; ``kernels`` are part of ``code``, by C name."""
+
+    code: int
+    tables: int
+    data: int
+    kernels: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The measurement that holds for a board.
+
+    Attributes:
+        board: where it was measured.
+        own: whether that board is the very one: same architecture, kernels and processor flags.
+    """
+
+    board: str
+    measured: Measured
+    own: bool
+
+
+def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
+    """Predict the product's code, constants and variables.
+
+    Returns:
+        None when no board with this processor and these kernel folders was measured, or not a kernel of some kind.
+    """
+    choice = choose(package.board)
+    if choice is None:
+        return None
+    measured = choice.measured
+    if any(kernel.kind not in measured.kernel for kernel in kernels(module)):
+        return None
+    sizes = predict(module, package, measured)
+    return CodeEstimate(
+        code=sizes.code,
+        tables=sizes.tables,
+        data=sizes.data,
+        kernels=sizes.kernels,
+        board=choice.board,
+        compiler=measured.compiler,
+        within=measured.within.get(package.scheme) if choice.own else None,
+    )
+
+
+def predict(module: Module, package: Package, measured: Measured) -> Sizes:
+    """The product's sizes with a measurement that knows every kind of kernel of the module."""
+    used, fixed = kernels(module), measured.fixed[package.model.kind]
+    sizes = _kernel_bytes(used, measured)
+    return Sizes(
+        code=round(fixed.code + dot(program(module), measured.program))
+        + sum(sizes.values())
+        + _library(used, measured),
+        tables=round(fixed.tables + dot(table_traits(module), measured.table)) + table_bytes(module, package),
+        data=round(fixed.data) + program_buffers(package),
+        kernels=sizes,
+    )
+
+
+def kernel_bytes(module: Module, board: Board) -> dict[str, int]:
+    """Predicted bytes of each kernel, and of the runtime functions that several share, by C name.
+
+    Returns:
+        nothing when there is no measurement that holds for the board; a kernel of unknown kind is left out.
+    """
+    choice = choose(board)
+    if choice is None:
+        return {}
+    known = [kernel for kernel in kernels(module) if kernel.kind in choice.measured.kernel]
+    return _kernel_bytes(known, choice.measured)
+
+
+def choose(board: Board) -> Choice | None:
+    """The board's own measurement, or that of the most similar board; None when no similar one was measured."""
+    similar = [
+        (name, measured)
+        for name, measured in load_table().items()
+        if (measured.arch, measured.kind, measured.kernels) == (board.cpu.arch, board.kind, board.kernels)
+    ]
+    if not similar:
+        return None
+    flags = set(board.toolchain.flags)
+    name, measured = min(similar, key=lambda one: (len(flags ^ set(one[1].flags)), one[0] != board.id, one[0]))
+    return Choice(name, measured, own=name == board.id and flags == set(measured.flags))
+
+
+@cache
+def load_table() -> dict[str, Measured]:
+    """Board to its measurement."""
+    return msgspec.convert(tomllib.loads(TABLE.read_text(encoding="utf-8")), dict[str, Measured], strict=False)
+
+
+def dot(amounts: Traits, coefficients: Traits) -> float:
+    """Sum of amount times bytes for each; an amount without a coefficient was never seen to matter."""
+    return sum(amount * coefficients.get(name, 0.0) for name, amount in amounts.items())
+
+
+def table_traits(module: Module) -> Traits:
+    """Amounts that constants grow with besides the tables themselves: unwinding tables, literals."""
+    functions = sum(len(block.functions) for block in module.blocks)
+    return {"kernels": float(len({k.name for k in kernels(module) if not k.twin})), "functions": float(functions)}
+
+
+def table_bytes(module: Module, package: Package) -> int:
+    """Constants whose size is known: descriptors, experts of each layer (16 bits each), the model's name."""
+    return descriptor_bytes(module) + 2 * len(package.model.experts) + len(package.prefix) + 1
+
+
+def program_buffers(package: Package) -> int:
+    """Variables of `app/product.c`: prompt and logits, or inputs and outputs; words of 4 bytes."""
+    model = package.model
+    tokens = model.kind == "tokens"
+    return 4 * (package.context + model.outputs if tokens else package.batch * (model.inputs + model.outputs))
+
+
+def _kernel_bytes(used: list[Kernel], measured: Measured) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for kernel in used:
+        shares = kernel.kind in measured.shared and not kernel.alone
+        if shares:
+            sizes.setdefault(kernel.runtime, _bytes(kernel, measured.shared))
+        sizes[kernel.name] = 0 if kernel.twin else _bytes(kernel, measured.wrapper if shares else measured.kernel)
+    return sizes
+
+
+def _bytes(kernel: Kernel, coefficients: dict[str, Traits]) -> int:
+    return max(0, round(dot(kernel.traits, coefficients[kernel.kind])))
+
+
+def _library(used: list[Kernel], measured: Measured) -> int:
+    kinds = {kernel.kind for kernel in used}
+    return sum(routine.bytes for routine in measured.library.values() if kinds & set(routine.kinds))

@@ -1,0 +1,114 @@
+"""What of a module decides how many bytes a compiler makes of it: named amounts, counted before any compiler runs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from colibri.emit.c_module import Block, Instance
+from colibri.emit.module import Module
+
+Traits = dict[str, float]
+
+# The runtime function that an instance is built around; what only reads or stores is not it.
+_CALLEE = re.compile(r"\bcolibri_(?!floats\b|at\b|store)(\w+)\(")
+_SHAPE = re.compile(r"_(\d+(?:x\d+)*)(?:_|$)")
+_TILES = re.compile(r"\bn < (\d+); n \+= (\d+)")
+_CHOSEN = re.compile(r"^top(\d+)_")
+_GROUP = 32  # columns of a group of 4-bit weights
+_LANES = 8  # fp32 values in the widest vector register of the boards
+_MEMBER_BYTES = 4  # members of descriptors are uint32_t
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel instance.
+
+    Attributes:
+        name: of the C function.
+        kind: the runtime function that it is built around, e.g. ``dot_w4a8``; ``silu_times`` takes a second factor.
+        traits: ``each`` is 1; others say what the instance has (1) or has not (absent).
+        twin: instance with the same parameters and statements, which the compiler keeps instead; empty for none.
+        alone: whether it is the only one of its kind, apart from twins.
+    """
+
+    name: str
+    kind: str
+    traits: Traits
+    twin: str
+    alone: bool
+
+    @property
+    def runtime(self) -> str:
+        """The runtime function's name; the compiler keeps it as a function of its own when several kernels share it."""
+        return f"colibri_{self.kind.removesuffix('_times')}"
+
+
+def kernels(module: Module) -> list[Kernel]:
+    """The kernel instances of a module, in its order."""
+    first: dict[tuple[str, tuple[str, ...]], str] = {}
+    for one in module.instances:
+        first.setdefault((one.params, one.body), one.name)
+    used = Counter(_kind(one) for one in module.instances if first[one.params, one.body] == one.name)
+    found = []
+    for one in module.instances:
+        kind, keeps = _kind(one), first[one.params, one.body]
+        found.append(Kernel(one.name, kind, _traits(one), "" if keeps == one.name else keeps, used[kind] == 1))
+    return found
+
+
+def program(module: Module) -> Traits:
+    """Amounts of everything in `model.c` but the kernels: functions of blocks, and the public ones around them.
+
+    ``functions``, their pointers to ``buffers`` and their ``loops`` count over all blocks and numbers of rows;
+    ``layers`` counts functions that run for more than one row of their table.
+    """
+    amounts: Counter[str] = Counter()
+    for block in module.blocks:
+        for function in block.functions.values():
+            amounts["functions"] += 1
+            amounts["buffers"] += len(function.declarations)
+            amounts["loops"] += sum("for (" in line for line in function.lines)
+            amounts["layers"] += len(block.rows_of) > 1
+    return {name: float(amount) for name, amount in sorted(amounts.items()) if amount}
+
+
+def descriptor_bytes(module: Module) -> int:
+    """Bytes of the tables of offsets; one without array and further rows becomes constants in the code."""
+    return sum(_MEMBER_BYTES * _members(block) * len(block.rows_of) for block in module.blocks if _is_table(block))
+
+
+def _is_table(block: Block) -> bool:
+    return len(block.rows_of) > 1 or any(member.count for member in block.members.values())
+
+
+def _members(block: Block) -> int:
+    return sum(member.count or 1 for member in block.members.values())
+
+
+def _kind(instance: Instance) -> str:
+    match = _CALLEE.search("\n".join(instance.body))
+    callee = match[1] if match else instance.name
+    return f"{callee}_times" if instance.name.startswith(f"{callee}_times_") else callee
+
+
+def _traits(instance: Instance) -> Traits:
+    text = "\n".join(instance.body)
+    shape = _SHAPE.search(instance.name)
+    inner = int(shape[1].split("x")[-1]) if shape else 0
+    chosen, tiles = _CHOSEN.match(instance.name), _TILES.search(text)
+    once = tiles is not None and int(tiles[1]) <= int(tiles[2])
+    has = {
+        "each": True,
+        "rows": "row <" in text,
+        "bias": instance.name.endswith("_bias"),
+        "padded": "_in_" in instance.name,
+        "once": once,
+        "tail": " ? " in text and not once,
+        "several": chosen is not None and int(chosen[1]) > 1,
+        "renormalised": ", true)" in text,
+        "lanes": inner % _LANES == 0,
+        "short": inner <= _GROUP,
+    }
+    return {name: 1.0 for name, present in has.items() if present}
