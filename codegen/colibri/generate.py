@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.checkpoint.layout import stays_inside
 from colibri.checkpoint.untrusted import read_bounded
 from colibri.emit.literals import checked_prefix, identifier
-from colibri.emit.model_bin import build_model_bin
+from colibri.emit.model_bin import ModelBin, build_model_bin
 from colibri.emit.module import Module, build_module
 from colibri.emit.writer import Contents, resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable
@@ -23,19 +24,21 @@ from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
 from colibri.graph.work import work
-from colibri.package import SCHEMA, FastCode, Memory, ModelFacts, OpFact, Package
+from colibri.package import SCHEMA, FastCode, HotWeights, Memory, ModelFacts, OpFact, Package
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, functions_of
-from colibri.passes.pack import plan_layouts
+from colibri.passes.pack import Layouts, plan_layouts
 from colibri.passes.pins import Pins, pinned
 from colibri.passes.place import names, place, rooms
 from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.passes.spread import hot_region, hot_weights
 from colibri.paths import data_folder
 from colibri.vectors import make_vectors, save_vectors
 
 _TOKENIZER_BYTES = 64 << 20
 _KERNEL_BYTES = 1024  # where nothing was measured
+_OTHER_CODE_BYTES = 8192  # beside the kernels: runtime, port, program, their constants; rounded up
 
 
 @dataclass(frozen=True)
@@ -135,14 +138,15 @@ def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
     recipe = _recipe(graph, options)
     recipe_hash = hashlib.sha256(recipe).hexdigest()[:32]
     licence = checkpoint.licence()
-    model_bin = build_model_bin(
-        graph,
-        layouts,
-        _manifest(graph, name, options, recipe_hash, licence),
-        repr([op.signature() for op in graph.ops]),
-    )
-    _refuse_beyond_32_bits(len(model_bin.data), "model.bin", "choose a smaller --scheme or drop experts")
-    module = build_module(graph, layouts, placement, kernels, model_bin, rows)
+    manifest = _manifest(graph, name, options, recipe_hash, licence)
+    files = _model_files(graph, layouts, frozenset(), manifest)
+    module = build_module(graph, layouts, placement, kernels, files, rows)
+    if hot_region(board) or options.pins.weights:
+        hot = _hot_weights(graph, layouts, board, module, options.pins)
+        files = _model_files(graph, layouts, hot, manifest)
+        module = build_module(graph, layouts, placement, kernels, files, rows)
+    for file in files:
+        _refuse_beyond_32_bits(len(file.data), "model.bin", "choose a smaller --scheme or drop experts")
     ops = _ops(graph, module, 1 if tokens else rows)
     fast = _fast_code(board, module, ops, options.pins)
     package = Package(
@@ -157,23 +161,54 @@ def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
         prefill=rows if tokens else 0,
         context=graph.context,
         model=_facts(graph),
-        abi_hash=model_bin.abi_hash.hex(),
+        abi_hash=files[0].abi_hash.hex(),
         recipe_hash=recipe_hash,
-        model_bin_bytes=len(model_bin.data),
-        sections=model_bin.sections,
+        model_bin_bytes=len(files[0].data),
+        sections=files[0].sections,
         memory=placement.memory,
         ops=ops,
         fast_code=fast,
+        hot_weights=_hot_facts(board, files),
     )
     package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
-    vectors = make_vectors(graph, rows=rows, model_bytes=len(model_bin.data), memory_bytes=placement.memory.total)
+    model_bytes = sum(len(file.data) for file in files)
+    vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=placement.memory.total)
     tokenizer = _tokenizer(checkpoint.path) if tokens else None
-    return Contents(package, graph, module, model_bin, recipe, save_vectors(vectors), licence, tokenizer)
+    return Contents(package, graph, module, files, recipe, save_vectors(vectors), licence, tokenizer)
+
+
+def _model_files(graph: Graph, layouts: Layouts, hot: Collection[str], manifest: bytes) -> list[ModelBin]:
+    """model.bin, and hot.bin when there are hot weights. The ABI hash of each knows what the other holds."""
+    layout = repr([op.signature() for op in graph.ops])
+    if not hot:
+        return [build_model_bin(graph, layouts, manifest, layout)]
+    cold = [name for name in graph.weights if name not in hot]
+    split = f"{layout} hot {sorted(hot)}"
+    return [
+        build_model_bin(graph, layouts, manifest, split, cold),
+        build_model_bin(graph, layouts, manifest, f"{split} here", hot),
+    ]
+
+
+def _hot_weights(graph: Graph, layouts: Layouts, board: Board, module: Module, pins: Pins) -> frozenset[str]:
+    """Choose them, with what the code of the model is expected to take."""
+    flash = [name for name in (hot_region(board), board.region_for(Holds.WEIGHTS).name) if name]
+    wanted = pinned(pins.weights, graph.weights, flash, f"{pins.source}: weights")
+    measured = kernel_bytes(module, board)
+    known = sum(measured.values()) or _KERNEL_BYTES * len(module.instances)
+    return hot_weights(graph, layouts, board, known + _OTHER_CODE_BYTES, wanted)
+
+
+def _hot_facts(board: Board, files: Sequence[ModelBin]) -> HotWeights | None:
+    if len(files) == 1:
+        return None
+    return HotWeights(hot_region(board), files[1].abi_hash.hex(), len(files[1].data), files[1].sections)
 
 
 def _used(board: Board, memory: Memory, fast: FastCode | None) -> set[str]:
     """Regions that the package puts something into."""
     fixed = {board.region_for(what).name for what in (Holds.CODE, Holds.WEIGHTS, Holds.DATA, Holds.STACK)}
+    fixed |= {hot_region(board)} - {""}
     return {*fixed, *(block.region for block in memory.blocks), *([fast.region] if fast else [])}
 
 

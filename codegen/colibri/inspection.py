@@ -114,7 +114,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
 
 
 def _fit(board: Board, scheme: str, kv: str, weights: int, memory: Memory, left: Sequence[Room]) -> Fit:
-    flash = board.region_for(Holds.WEIGHTS)
+    flash = sum(region.limit for region in board.memory if Holds.WEIGHTS in region.holds)
     spare = [
         room.bytes - block.total
         for room in left
@@ -126,7 +126,7 @@ def _fit(board: Board, scheme: str, kv: str, weights: int, memory: Memory, left:
         kv,
         weights,
         memory.total,
-        flash.limit - weights if flash.limit else None,
+        flash - weights if flash else None,
         min(spare, default=None),
     )
 

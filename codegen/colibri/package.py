@@ -184,6 +184,22 @@ class ModelFacts(msgspec.Struct, frozen=True):
     labels: dict[str, tuple[str, ...]] = {}
 
 
+class HotWeights(msgspec.Struct, frozen=True):
+    """`hot.bin`: a second file of the form of `model.bin`, with the tensors that are read most for their size.
+
+    Attributes:
+        region: of the board, faster than the one of `model.bin`.
+        abi_hash: as of `model.bin`, its own.
+        bytes: of the file.
+        sections: see `Section`.
+    """
+
+    region: str
+    abi_hash: str
+    bytes: int
+    sections: tuple[Section, ...]
+
+
 class Package(msgspec.Struct, frozen=True):
     """The whole of `package.json`; sizes in bytes, file names relative to the folder.
 
@@ -210,6 +226,15 @@ class Package(msgspec.Struct, frozen=True):
     code_estimate: CodeEstimate | None = None
     ops: tuple[OpFact, ...] = ()
     fast_code: FastCode | None = None
+    hot_weights: HotWeights | None = None
+
+    def weight_files(self) -> list[tuple[str, int, tuple[Section, ...]]]:
+        """Symbol behind the prefix, bytes and sections of each file of weights."""
+        hot = self.hot_weights
+        return [
+            ("bin", self.model_bin_bytes, self.sections),
+            *([("hot_bin", hot.bytes, hot.sections)] if hot else []),
+        ]
 
     def save(self, folder: Path) -> None:
         """Write ``package.json`` (sorted keys, so that equal packages are equal files)."""

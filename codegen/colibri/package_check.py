@@ -49,10 +49,12 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
             yield from _within(f"code_estimate.{key}", getattr(estimate, key), 0, _SIZES)
         for name, size in estimate.kernels.items():
             yield from _within(f"code_estimate.kernels '{shown(name)}'", size, 0, _SIZES)
-    for index, section in enumerate(package.sections):
-        key = f"sections[{index}]"
-        yield from _within(f"{key}.offset", section.offset, 0, package.model_bin_bytes)
-        yield from _within(f"{key}.bytes", section.bytes, 0, package.model_bin_bytes - section.offset)
+    for name, length, sections in package.weight_files():
+        yield from _within(f"bytes of {name}", length, 1, _SIZES)
+        for index, section in enumerate(sections):
+            key = f"sections[{index}] of {name}"
+            yield from _within(f"{key}.offset", section.offset, 0, length)
+            yield from _within(f"{key}.bytes", section.bytes, 0, length - section.offset)
     for region in package.board.memory:
         key = f"board.memory '{shown(region.name)}'"
         for name in ("origin", "length", "budget"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from colibri.boards.profile import BoardKind
-from colibri.emit.linker import linker_script
+from colibri.emit.linker import Plan, linker_script
 from colibri.errors import BadInput
 from colibri.footprint.stack import StackUse, stack_use
 from colibri.package import load_package
@@ -42,7 +42,7 @@ def fit_stack(folder: Path) -> StackUse | None:
             script = folder / script_name(package.board, emulator)
             _replace(
                 script,
-                linker_script(package.board, emulator, package.prefix, package.memory, package.fast_code).encode(),
+                linker_script(package.board, emulator, package.prefix, Plan.of(package)).encode(),
             )
         package.save(folder)
     return use

@@ -11,7 +11,7 @@ import pytest
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds
-from colibri.emit.linker import block_section, linker_script, port_files
+from colibri.emit.linker import Plan, block_section, linker_script, port_files
 from colibri.package import Block, Memory
 from colibri.paths import data_folder
 
@@ -49,9 +49,9 @@ def trap_flags(board: Board, emulator: Emulator) -> list[str]:
     return [f"-DPORT_TRAP_{emulator.trap.upper()}"] if board.kind is BoardKind.BARE else []
 
 
-def memory_in(board: Board) -> Memory:
+def plan_in(board: Board) -> Plan:
     """A plan with one block, in the first region that may hold it."""
-    return Memory((Block("memory", board.region_for(Holds.ARENA).name, 0, 0, 0, 0, 0, True, ()),), 0)
+    return Plan(Memory((Block("memory", board.region_for(Holds.ARENA).name, 0, 0, 0, 0, 0, True, ()),), 0))
 
 
 def build_device(board: Board, emulator: Emulator, folder: Path, *, clang: bool = False) -> Path:
@@ -65,10 +65,10 @@ def build_device(board: Board, emulator: Emulator, folder: Path, *, clang: bool 
     image = folder / "device.elf"
     command = [compiler, *([f"--target={toolchain.clang_target}"] if clang else []), *toolchain.flags]
     command += [*FLAGS, *SECTIONS, *WARNINGS, *trap_flags(board, emulator), f"-I{ports}", str(DEVICE), *sources]
-    command += [f'-DMEMORY_SECTION="{block_section(memory_in(board).blocks[0])}"']
+    command += [f'-DMEMORY_SECTION="{block_section(plan_in(board).memory.blocks[0])}"']
     if board.kind is BoardKind.BARE:
         script = folder / "board.ld"
-        script.write_text(linker_script(board, emulator, "echo", memory_in(board)))
+        script.write_text(linker_script(board, emulator, "echo", plan_in(board)))
         command += ["-nostdlib", "-Wl,--gc-sections", "-Wl,-z,max-page-size=4096", f"-Wl,-T,{script}"]
         command += ["-fuse-ld=lld", "-Wl,--fatal-warnings"] if clang else ["-lgcc", "-Wl,--fatal-warnings"]
     else:

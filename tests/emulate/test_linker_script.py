@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from device_images import BOARDS, build_device, is_bare, memory_in, targets
+from device_images import BOARDS, build_device, is_bare, plan_in, targets
 from elftools.elf.elffile import ELFFile
 
 from colibri.boards.load import load_board
@@ -18,7 +18,7 @@ from colibri.errors import BadInput
 from colibri.paths import data_folder
 
 STM = load_board("stm32f405")
-PLAN = memory_in(STM)
+PLAN = plan_in(STM)
 
 
 @pytest.mark.parametrize("clang", [False, True], ids=["ld", "lld"])
@@ -26,7 +26,7 @@ PLAN = memory_in(STM)
 def test_sections_lie_in_their_regions(board: Board, emulator: Emulator, clang: bool, tmp_path: Path) -> None:
     image = build_device(board, emulator, tmp_path, clang=clang)
     values = Symbols.of(image).values
-    memory = block_section(memory_in(board).blocks[0])
+    memory = block_section(plan_in(board).memory.blocks[0])
     place = {
         ".text": Holds.CODE, ".rodata": Holds.CODE, ".data": Holds.DATA, ".bss": Holds.DATA,
         ".stack": Holds.STACK, memory: Holds.ARENA,
@@ -65,12 +65,12 @@ def test_segments_do_not_overlap_and_are_not_writable_code(board: Board, emulato
 
 def test_script_of_the_board_itself_has_its_own_origins() -> None:
     board = load_board("nucleo-h743zi")
-    script = linker_script(board, None, "demo", memory_in(board))
+    script = linker_script(board, None, "demo", plan_in(board))
     assert "ORIGIN = 0x24000000, LENGTH = 512K" in script
     assert "AT> flash" in script
     assert "demo" in script
     moved = next(emulator for emulator in board.emulators if emulator.origins)
-    assert "ORIGIN = 0x60000000, LENGTH = 512K" in linker_script(board, moved, "demo", memory_in(board))
+    assert "ORIGIN = 0x60000000, LENGTH = 512K" in linker_script(board, moved, "demo", plan_in(board))
     assert "\n\n\n" not in script
 
 

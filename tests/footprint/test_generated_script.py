@@ -7,7 +7,7 @@ import pytest
 from small_firmware import FLASH, RAM, Firmware
 
 from colibri.boards.profile import Cpu, Holds, MemoryKind, Region
-from colibri.emit.linker import linker_script
+from colibri.emit.linker import Plan, linker_script
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import make_report
 
@@ -69,7 +69,7 @@ def test_report_of_a_generated_script(firmware: Firmware, regions: tuple[Region,
     firmware.sources["demo_data.S"] = firmware.sources["demo_data.S"].split("    .section .stack")[0]
     firmware.sources["app/main.c"] = firmware.sources["app/main.c"].replace("(void *)main", "(void *)port_start")
     board = msgspec.structs.replace(firmware.package().board, cpu=cpu)
-    firmware.script = linker_script(board, None, "demo", firmware.package().memory)
+    firmware.script = linker_script(board, None, "demo", Plan(firmware.package().memory))
     report = make_report(firmware.link(oversize=oversize))
 
     sizes: dict[GroupKind, int] = {}

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from device_images import memory_in
+from device_images import plan_in
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, BoardKind
@@ -97,7 +97,7 @@ def write_small(folder: Path, name: str | Board, compiler: Compiler | None = Non
         texts[f"port/{port.as_posix()}"] = (data_folder("runtime_c") / "ports" / port).read_text()
     if board.kind is BoardKind.BARE:
         for emulator in (None, *board.emulators):
-            texts[script_name(board, emulator)] = linker_script(board, emulator, "tiny", memory_in(board))
+            texts[script_name(board, emulator)] = linker_script(board, emulator, "tiny", plan_in(board))
     for path, text in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

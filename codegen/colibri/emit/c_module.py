@@ -45,6 +45,7 @@ class Block:
         members: the descriptor.
         rows_of: one descriptor per layer: member to offset or offsets, in bytes; or to the name of a memory block.
         homes: slot of a state to the memory blocks that it lies in, one for each layer.
+        files: slot of a weight to the files that it lies in, one for each layer: `IN_MODEL` or `IN_HOT`.
         functions: rows of the call to the function's declarations and statements.
     """
 
@@ -53,6 +54,7 @@ class Block:
     members: dict[str, Field] = field(default_factory=dict)
     rows_of: list[dict[str, int | str | list[int]]] = field(default_factory=list)
     homes: dict[str, list[int]] = field(default_factory=dict)
+    files: dict[str, list[str]] = field(default_factory=dict)
     functions: dict[int, BlockFunction] = field(default_factory=dict)
 
     @property
@@ -242,8 +244,20 @@ class CScope:
 
     def weight(self, slot: str) -> str:
         """Pointer to a weight; its offset is in the descriptor."""
-        self._function.uses_weights = self._function.uses_descriptor = True
-        return f"w + l->{slot}"
+        return f"{self._file(slot)} + l->{slot}"
+
+    def expert_weights(self, index: str) -> str:
+        """Pointer to the weights of the expert with an index."""
+        return f"{self._file('experts')} + l->experts[{index}]"
+
+    def _file(self, slot: str) -> str:
+        """Pointer to the file of weights that a slot is in."""
+        self._function.uses_descriptor = True
+        files = set(self._block.files[slot])
+        if files == {""}:  # there is only one
+            self._function.uses_weights = True
+            return "w"
+        return f"c->model[l->{slot}_in]" if len(files) > 1 else f"c->model[{files.pop()}]"
 
     def matrix(self, slot: str) -> MatrixLayout:
         """Layout of a matrix of the op."""
@@ -251,7 +265,6 @@ class CScope:
 
     def expert(self) -> dict[str, ExpertPart]:
         """Layouts of an expert's matrices, alike for all experts of the op."""
-        self._function.uses_weights = self._function.uses_descriptor = True
         place, parts = 0, {}
         for slot, name in self.op.experts()[0].items():
             layout = self._layouts.matrices[name]

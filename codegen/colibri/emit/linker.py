@@ -11,7 +11,7 @@ from colibri.boards.profile import Board, BoardKind, Clock, Emulator, EmulatorKi
 from colibri.emit.literals import comment_text
 from colibri.emit.templates import render
 from colibri.errors import BadInput
-from colibri.package import Block, FastCode, Memory
+from colibri.package import Block, FastCode, Memory, Package
 from colibri.paths import data_folder
 
 TEMPLATE = "package/board.ld.j2"
@@ -61,10 +61,11 @@ class _Segments:
     bss: _Segment
     blocks: tuple[_Segment, ...]
     vectors: _Segment
+    hot: _Segment
     fast: tuple[_Segment, ...]
 
     def rows(self) -> list[_Segment]:
-        read_only = (self.vectors, *self.fast, self.code, self.weights)
+        read_only = (self.vectors, *self.fast, self.code, self.weights, self.hot)
         return list(dict.fromkeys((*read_only, self.stack, self.data, self.bss, *self.blocks)))
 
 
@@ -82,9 +83,27 @@ def block_section(block: Block) -> str:
     return f".colibri.{block.region}"
 
 
-def linker_script(
-    board: Board, emulator: Emulator | None, prefix: str, memory: Memory, fast_code: FastCode | None = None
-) -> str:
+@dataclass(frozen=True)
+class Plan:
+    """What of a package the linker must know.
+
+    Attributes:
+        memory: says where the model's memory goes.
+        fast_code: kernels that run from RAM.
+        hot: region of the weights in `hot.bin`; empty when there is none.
+    """
+
+    memory: Memory
+    fast_code: FastCode | None = None
+    hot: str = ""
+
+    @classmethod
+    def of(cls, package: Package) -> Plan:
+        """The plan of a package."""
+        return cls(package.memory, package.fast_code, package.hot_weights.region if package.hot_weights else "")
+
+
+def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Plan) -> str:
     """Return the GNU ld and lld script of a package for a bare-metal board.
 
     Args:
@@ -92,8 +111,7 @@ def linker_script(
         emulator: whose memory map differs from the board's (``origins``), or None for the board itself. For
             user-mode QEMU the loader fills ``.data``, so it is not copied from flash.
         prefix: of the model, for the banner.
-        memory: the plan, which says where the model's memory goes.
-        fast_code: kernels that run from RAM.
+        plan: where the parts of the model go.
 
     Raises:
         BadInput: a Linux board, no stack size, or an emulator's origin for a region that the board has not.
@@ -101,8 +119,8 @@ def linker_script(
     _check(board, emulator)
     user_mode = emulator is not None and emulator.kind is EmulatorKind.QEMU_USER
     riscv = board.cpu.arch.startswith("riscv")
-    fast = fast_code or FastCode("", ())
-    segments = _segments(board, memory, fast, user_mode)
+    fast = plan.fast_code or FastCode("", ())
+    segments = _segments(board, plan, user_mode)
     values: dict[str, object] = {
         "title": comment_text(board.title),
         "emulator": emulator.name if emulator else "",
@@ -118,7 +136,7 @@ def linker_script(
         "stack": board.region_for(Holds.STACK).name,
         "blocks": [
             _BlockRow(block_section(block), block.region, segment.name)
-            for block, segment in zip(memory.blocks, segments.blocks, strict=True)
+            for block, segment in zip(plan.memory.blocks, segments.blocks, strict=True)
         ],
         "code_segment": segments.code.name,
         "weights_segment": segments.weights.name,
@@ -129,7 +147,9 @@ def linker_script(
         "fast_segment": "".join(one.name for one in segments.fast),
         "vectors_segment": segments.vectors.name,
         "fast_functions": fast.functions,
-        "clock": _clock(board, emulator, memory),
+        "clock": _clock(board, emulator, plan.memory),
+        "hot": plan.hot,
+        "hot_segment": segments.hot.name,
         "stack_bytes": board.stack,
         "data_align": _PAGE if user_mode else 8,
         "copied": not user_mode,
@@ -204,13 +224,14 @@ def _clock(board: Board, emulator: Emulator | None, memory: Memory) -> Clock:
     return Clock(clocks[0].register, reduce(or_, (clock.bits for clock in clocks)))
 
 
-def _segments(board: Board, memory: Memory, fast: FastCode, user_mode: bool) -> _Segments:
+def _segments(board: Board, plan: Plan, user_mode: bool) -> _Segments:
     """Group the sections by region and access.
 
     On a board the first values of .data travel in flash, so it is a segment of its own. A user-mode emulator
     maps what follows .data in the same region together with it, as pages cannot be shared. Fast code lies in flash
     between vectors and code, so these are then two segments.
     """
+    fast, hot = plan.fast_code, plan.hot
     code = board.region_for(Holds.CODE).name
     weights = board.region_for(Holds.WEIGHTS).name
     data = board.region_for(Holds.DATA).name
@@ -219,16 +240,17 @@ def _segments(board: Board, memory: Memory, fast: FastCode, user_mode: bool) -> 
     zeroed = initialised if user_mode else _Segment(f"{data}_segment", _READ | _WRITE)
     return _Segments(
         code=read_only,
+        hot=read_only if hot in ("", code) else _Segment(f"{hot}_segment", _READ),
         weights=read_only if weights == code else _Segment(f"{weights}_segment", _READ),
         stack=_Segment("stack_segment", _READ | _WRITE),
         data=initialised,
         bss=zeroed,
         blocks=tuple(
             zeroed if block.region == data else _Segment(f"{block.region}_segment", _READ | _WRITE)
-            for block in memory.blocks
+            for block in plan.memory.blocks
         ),
-        vectors=_Segment("vectors_segment", _READ | _EXECUTE) if fast.functions and not user_mode else read_only,
-        fast=(_Segment(f"{fast.region}_segment", _READ | _EXECUTE),) if fast.functions else (),
+        vectors=_Segment("vectors_segment", _READ | _EXECUTE) if fast and not user_mode else read_only,
+        fast=(_Segment(f"{fast.region}_segment", _READ | _EXECUTE),) if fast else (),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -54,14 +55,14 @@ class _Part:
     weights: list[str]
 
 
-def _parts(graph: Graph) -> list[_Part]:
-    """Weights grouped by report row, in the order of first use; each expert is a part of its own."""
+def _parts(graph: Graph, wanted: Container[str]) -> list[_Part]:
+    """Wanted weights grouped by report row, in the order of first use; each expert is a part of its own."""
     parts: dict[str, _Part] = {}
     seen: set[str] = set()
 
     def add(part: _Part, names: list[str]) -> None:
         group = parts.setdefault(part.name, part)
-        group.weights += [name for name in names if name not in seen]
+        group.weights += [name for name in names if name not in seen and name in wanted]
         seen.update(names)
 
     for op in graph.ops:
@@ -75,14 +76,17 @@ def _parts(graph: Graph) -> list[_Part]:
     return [part for part in parts.values() if part.weights]
 
 
-def build_model_bin(graph: Graph, layouts: Layouts, manifest: bytes, abi_extra: str) -> ModelBin:
-    """Pack all weights.
+def build_model_bin(
+    graph: Graph, layouts: Layouts, manifest: bytes, abi_extra: str, wanted: Container[str] | None = None
+) -> ModelBin:
+    """Pack all weights, or some.
 
     Args:
+        wanted: names of the weights that go into this file; None for all.
         manifest: UTF-8 JSON that describes the model; the last section.
         abi_extra: what else the C code fixes (context, batch, …); part of the ABI hash.
     """
-    parts = _parts(graph)
+    parts = _parts(graph, graph.weights if wanted is None else wanted)
     count = len(parts) + 1
     place = aligned(HEADER.size + count * ENTRY.size)
     offsets: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from colibri.emit.c_module import (
@@ -19,6 +20,8 @@ from colibri.graph.graph import BufferKind, Graph, ModelKind, Op
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
 from colibri.passes.place import Placement, all_buffers
+
+FILES = ("IN_MODEL", "IN_HOT")
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,20 @@ class Module:
 
 
 def build_module(
-    graph: Graph, layouts: Layouts, placement: Placement, kernels: KernelSet, model_bin: ModelBin, rows: int
+    graph: Graph,
+    layouts: Layouts,
+    placement: Placement,
+    kernels: KernelSet,
+    files: Sequence[ModelBin],
+    rows: int,
 ) -> Module:
-    """Generate C for calls of ``rows`` rows, and of one row where a token model also steps."""
+    """Generate C for calls of ``rows`` rows, and of one row where a token model also steps.
+
+    Args:
+        files: model.bin and, if there is one, hot.bin.
+    """
     instances = Instances(kernels)
-    steps, blocks = _find_blocks(graph, placement, model_bin)
+    steps, blocks = _find_blocks(graph, placement, files)
     row_counts = (1,) if rows == 1 else (rows, 1) if graph.kind is ModelKind.TOKENS else (rows,)
     for block in blocks:
         for count in (1,) if block.is_output and graph.kind is ModelKind.TOKENS else row_counts:
@@ -95,7 +107,7 @@ def build_module(
     )
 
 
-def _find_blocks(graph: Graph, placement: Placement, model_bin: ModelBin) -> tuple[list[Step], list[Block]]:
+def _find_blocks(graph: Graph, placement: Placement, files: Sequence[ModelBin]) -> tuple[list[Step], list[Block]]:
     by_signature: dict[tuple[object, ...], Block] = {}
     steps: list[Step] = []
     for layer, ops in graph.layers():
@@ -104,7 +116,7 @@ def _find_blocks(graph: Graph, placement: Placement, model_bin: ModelBin) -> tup
         if block is None:
             block = Block(_block_name(layer, len(steps), list(by_signature.values())), ops)
             by_signature[signature] = block
-        block.rows_of.append(_descriptor(graph, block, ops, placement, model_bin))
+        block.rows_of.append(_descriptor(graph, block, ops, placement, files))
         if steps and steps[-1].block is block:
             steps[-1] = Step(block, steps[-1].first, steps[-1].count + 1)
         else:
@@ -116,13 +128,15 @@ def _find_blocks(graph: Graph, placement: Placement, model_bin: ModelBin) -> tup
 
 
 def _name_homes(block: Block, placement: Placement) -> None:
-    """A state that lies in different memory blocks for different layers needs a member that says in which."""
-    for slot, homes in block.homes.items():
-        if len(set(homes)) > 1:
-            member = f"{slot}_in"
-            block.members[member] = Field(member, f"memory block of {slot}")
-            for row, home in zip(block.rows_of, homes, strict=True):
-                row[member] = placement.block_constant(home)
+    """What lies in different places for different layers needs a member that says where."""
+    states = {slot: [placement.block_constant(home) for home in homes] for slot, homes in block.homes.items()}
+    for what, places in (("memory block", states), ("file", block.files)):
+        for slot, names in places.items():
+            if len(set(names)) > 1:
+                member = f"{slot}_in"
+                block.members[member] = Field(member, f"{what} of {slot}")
+                for row, name in zip(block.rows_of, names, strict=True):
+                    row[member] = name
 
 
 def _block_name(layer: int | None, index: int, made: list[Block]) -> str:
@@ -133,13 +147,15 @@ def _block_name(layer: int | None, index: int, made: list[Block]) -> str:
 
 
 def _descriptor(
-    graph: Graph, block: Block, ops: list[Op], placement: Placement, model_bin: ModelBin
+    graph: Graph, block: Block, ops: list[Op], placement: Placement, files: Sequence[ModelBin]
 ) -> dict[str, int | str | list[int]]:
     row: dict[str, int | str | list[int]] = {}
     for op in ops:
         for slot, name in op.weights().items():
             block.members.setdefault(slot, Field(slot, weight_doc(graph, name)))
-            offset = model_bin.offsets[name]
+            file, offset = _weight_at(name, files)
+            if slot not in row:
+                block.files.setdefault(slot, []).append(file)
             if row.setdefault(slot, offset) != offset:
                 raise ValueError(f"two weights of a layer share the slot {slot}")
         for slot, name in op.states().items():
@@ -150,8 +166,16 @@ def _descriptor(
             block.homes.setdefault(slot, []).append(place.block)
         if experts := op.experts():
             block.members.setdefault("experts", Field("experts", ", ".join(experts[0]), len(experts)))
-            row["experts"] = [model_bin.offsets[next(iter(slots.values()))] for slots in experts]
+            starts = [_weight_at(next(iter(slots.values())), files) for slots in experts]
+            row["experts"] = [offset for _, offset in starts]
+            block.files.setdefault("experts", []).append(starts[0][0])
     return row
+
+
+def _weight_at(name: str, files: Sequence[ModelBin]) -> tuple[str, int]:
+    """C name of the file that a weight is in (empty when there is only one), and its offset there."""
+    index = next(index for index, file in enumerate(files) if name in file.offsets)
+    return FILES[index] if len(files) > 1 else "", files[index].offsets[name]
 
 
 def _arenas(graph: Graph, layouts: Layouts, placement: Placement, rows: int) -> list[Arena]:

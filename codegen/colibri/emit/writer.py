@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from colibri import __version__
-from colibri.boards.profile import Board, BoardKind
+from colibri.boards.profile import Board, BoardKind, Holds
 from colibri.claim import claimed
 from colibri.emit.c_layout import lay_out
 from colibri.emit.c_text import model_c_values
-from colibri.emit.linker import block_section, linker_script, port_files
+from colibri.emit.linker import Plan, block_section, linker_script, port_files
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import ModelBin
 from colibri.emit.module import Module
@@ -33,7 +34,7 @@ class Contents:
     package: Package
     graph: Graph
     module: Module
-    model_bin: ModelBin
+    files: Sequence[ModelBin]
     recipe: bytes
     vectors: bytes
     licence: str | None
@@ -85,6 +86,7 @@ _OURS = frozenset(
         "recipe.json",
         "model.h",
         "model.bin",
+        "hot.bin",
         "tokenizer.json",
         "build.ninja",
         "CMakeLists.txt",
@@ -140,7 +142,8 @@ def _swap(beside: Path, folder: Path) -> None:
 
 def _fill(folder: Path, contents: Contents) -> None:
     package, board = contents.package, contents.package.board
-    (folder / "model.bin").write_bytes(contents.model_bin.data)
+    for name, file in zip(FILE_NAMES, contents.files, strict=False):
+        (folder / name).write_bytes(file.data)
     (folder / "recipe.json").write_bytes(contents.recipe)
     if contents.tokenizer is not None:
         (folder / "tokenizer.json").write_bytes(contents.tokenizer)
@@ -163,8 +166,16 @@ def _fill(folder: Path, contents: Contents) -> None:
         for emulator in (None, *board.emulators):
             name = script_name(board, emulator)
             if not (folder / name).exists():
-                _write(folder / name, linker_script(board, emulator, package.prefix, package.memory, package.fast_code))
-    write_build_files(folder, board, package.prefix, Sources(("src/model.c", "src/model_bin.S", *library), port))
+                _write(
+                    folder / name,
+                    linker_script(board, emulator, package.prefix, Plan.of(package)),
+                )
+    write_build_files(
+        folder,
+        board,
+        package.prefix,
+        Sources(("src/model.c", "src/model_bin.S", *library), port, FILE_NAMES[: len(contents.files)]),
+    )
     package.save(folder)
 
 
@@ -228,7 +239,7 @@ def _memory_macros(memory: Memory, prefix: str) -> list[_Macro]:
 
 def _common_values(contents: Contents) -> dict[str, object]:
     package, graph = contents.package, contents.graph
-    model, memory = package.model, package.memory
+    model, memory, hot = package.model, package.memory, package.hot_weights
     tokens = model.kind == "tokens"
     prefix = package.prefix.upper()
     shape = (
@@ -251,13 +262,13 @@ def _common_values(contents: Contents) -> dict[str, object]:
         _Macro(f"{prefix}_TOP_K", str(model.top_k), "experts that run for each " + ("token" if tokens else "sample")),
         *_memory_macros(memory, prefix),
         _Macro(f"{prefix}_MODEL_BYTES", str(package.model_bin_bytes), "of model.bin"),
+        *([_Macro(f"{prefix}_HOT_BYTES", str(hot.bytes), "of hot.bin")] if hot else []),
     ]  # fmt: skip
     labels = [
         f"{kind[:-1]} {index}: {comment_text(label)}"
         for kind, names in sorted(graph.labels.items())
         for index, label in enumerate(names)
     ]
-    last = max((s.offset + s.bytes for s in package.sections if s.part != "manifest"), default=0)
     return {
         "title": comment_text(package.name),
         "version": __version__,
@@ -290,8 +301,10 @@ def _common_values(contents: Contents) -> dict[str, object]:
         ),
         "block_section": block_section,
         "model_bytes": package.model_bin_bytes,
-        "weight_bytes": last,
-        "abi_row": ", ".join(f"0x{byte:02X}" for byte in contents.model_bin.abi_hash),
+        "files": _file_values(contents),
+        "hot": hot is not None,
+        "model_params": _join(contents, "const void *{0}, size_t {0}_bytes"),
+        "model_arguments": _join(contents, f"{package.prefix}_{{1}}, {prefix}_{{2}}_BYTES"),
         "first_token": 0,
         "routing": model.routing,
         "scheme": package.scheme,
@@ -301,6 +314,57 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "bare": package.board.kind is BoardKind.BARE,
         "emulators": [emulator.name for emulator in package.board.emulators],
     }
+
+
+@dataclass(frozen=True)
+class _FileText:
+    """A file of weights: its names in C, and what the code knows of it.
+
+    Attributes:
+        param: of init.
+        symbol: of its bytes, behind the prefix.
+        macro: of its length, between prefix and ``_BYTES``.
+        model: of its descriptor, behind the prefix.
+        constant: of its index in the context.
+    """
+
+    name: str
+    param: str
+    symbol: str
+    macro: str
+    model: str
+    constant: str
+    region: str
+    bytes: int
+    weight_bytes: int
+    abi_row: str
+
+
+_FILE_WORDS = (
+    ("model.bin", "model", "bin", "MODEL", "model", "IN_MODEL"),
+    ("hot.bin", "hot", "hot_bin", "HOT", "hot_model", "IN_HOT"),
+)
+FILE_NAMES = tuple(words[0] for words in _FILE_WORDS)
+
+
+def _file_values(contents: Contents) -> list[_FileText]:
+    hot = contents.package.hot_weights
+    regions = (contents.package.board.region_for(Holds.WEIGHTS).name, hot.region if hot else "")
+    return [
+        _FileText(
+            *words,
+            region=region,
+            bytes=len(file.data),
+            weight_bytes=max((one.offset + one.bytes for one in file.sections if one.part != "manifest"), default=0),
+            abi_row=", ".join(f"0x{byte:02X}" for byte in file.abi_hash),
+        )
+        for words, region, file in zip(_FILE_WORDS, regions, contents.files, strict=False)
+    ]
+
+
+def _join(contents: Contents, pattern: str) -> str:
+    """The pattern for each file of weights, with its parameter, symbol and macro."""
+    return ", ".join(pattern.format(one.param, one.symbol, one.macro) for one in _file_values(contents))
 
 
 def board_line(board: Board) -> str:

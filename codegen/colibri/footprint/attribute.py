@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -12,7 +12,7 @@ from colibri.footprint.elf import ElfSection, Image, Place
 from colibri.footprint.layout import Extent, Layout
 from colibri.footprint.linker import Input
 from colibri.footprint.owners import Content, Owner, Owners, content, stem, subject
-from colibri.package import Block, Package
+from colibri.package import Block, Package, Section
 
 _NAMES_SHOWN = 3
 
@@ -194,7 +194,10 @@ def _known(image: Image, package: Package) -> dict[str, list[Label]]:
     """Labels that package.json knows, by the output section that they are in."""
     known: dict[str, list[Label]] = {}
     for symbol, length, labels in (
-        (f"{package.prefix}_bin", package.model_bin_bytes, partial(_weights, package=package)),
+        *(
+            (f"{package.prefix}_{name}", length, partial(_weights, sections=sections, length=length))
+            for name, length, sections in package.weight_files()
+        ),
         *(
             (f"{package.prefix}_{block.name}", block.total, partial(_block, block=block))
             for block in package.memory.blocks
@@ -206,10 +209,10 @@ def _known(image: Image, package: Package) -> dict[str, list[Label]]:
     return known
 
 
-def _weights(base: int, package: Package) -> list[Label]:
-    sections = sorted(package.sections, key=lambda section: section.offset)
+def _weights(base: int, sections: Sequence[Section], length: int) -> list[Label]:
+    sections = sorted(sections, key=lambda section: section.offset)
     ends = [section.offset + section.bytes for section in sections]
-    starts = [*(section.offset for section in sections[1:]), package.model_bin_bytes][: len(ends)]
+    starts = [*(section.offset for section in sections[1:]), length][: len(ends)]
     if any(end > start for end, start in zip(ends, starts, strict=True)):
         raise ColibriError("sections of model.bin overlap or pass its end", where="package.json")
     labels = [
@@ -222,7 +225,7 @@ def _weights(base: int, package: Package) -> list[Label]:
         for section in sections
         if section.bytes
     ]
-    return [*labels, Label(base, base + package.model_bin_bytes, GroupKind.WEIGHTS, ("alignment",))]
+    return [*labels, Label(base, base + length, GroupKind.WEIGHTS, ("alignment",))]
 
 
 def _block(base: int, block: Block) -> list[Label]:

@@ -319,6 +319,8 @@ def _predictions(index: int, layout: Layout, package: Package) -> dict[GroupKind
         (GroupKind.STACK, Holds.STACK, package.board.stack if bare else 0),
     )
     found = {kind: size for kind, what, size in expected if size and layout.home(what) == index}
+    if (hot := package.hot_weights) is not None and hot.region == layout.regions[index].name:
+        found[GroupKind.WEIGHTS] = found.get(GroupKind.WEIGHTS, 0) + hot.bytes
     if estimate and package.fast_code is not None and package.fast_code.region == layout.regions[index].name:
         found[GroupKind.CODE] = sum(estimate.kernels.get(name, 0) for name in package.fast_code.functions)
     if block := package.memory.in_region(layout.regions[index].name):

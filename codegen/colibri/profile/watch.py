@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from colibri.boards.profile import BoardKind
 from colibri.emulate.plugin import AddressRange, Plugin, memory_check
 from colibri.emulate.symbols import Symbols
 from colibri.errors import BadInput
-from colibri.package import Package
+from colibri.package import Package, Section
 
 _ANSWER = "frame_begin"  # of runtime_c/ports/frames.h: the first thing after the model returns
 _END_OF_MEMORY = 1 << 63
@@ -158,12 +159,18 @@ def _regions(package: Package, values: dict[str, int]) -> dict[str, AddressRange
 
 
 def _weights(package: Package, symbols: Symbols) -> list[Area]:
-    """model.bin: each expert, and the stretches between them."""
-    start = symbols.values.get(f"{package.prefix}_bin")
-    if start is None:
-        return []
+    """Files of weights: each expert, and the stretches between them."""
+    areas: list[Area] = []
+    for name, length, sections in package.weight_files():
+        start = symbols.values.get(f"{package.prefix}_{name}")
+        if start is not None:
+            areas += _weight_areas(start, length, sections)
+    return areas
+
+
+def _weight_areas(start: int, length: int, sections: Sequence[Section]) -> list[Area]:
     experts: dict[tuple[int, str], list[int]] = {}
-    for section in package.sections:
+    for section in sections:
         words = section.part.replace("/", " ").split()
         if len(words) == 4 and words[0] == "layer" and words[2] == "expert":
             bounds = experts.setdefault((int(words[1]), words[3]), [section.offset, 0])
@@ -175,8 +182,8 @@ def _weights(package: Package, symbols: Symbols) -> list[Area]:
             areas.append(Area("", "weights", AddressRange(start + at, start + low)))
         areas.append(Area("", "weights", AddressRange(start + low, start + high), (layer, int(name))))
         at = high
-    if at < package.model_bin_bytes:
-        areas.append(Area("", "weights", AddressRange(start + at, start + package.model_bin_bytes)))
+    if at < length:
+        areas.append(Area("", "weights", AddressRange(start + at, start + length)))
     return areas
 
 

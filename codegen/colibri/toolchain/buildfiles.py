@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from colibri.boards.check import TRAPS
-from colibri.boards.profile import Board, BoardKind, Emulator
+from colibri.boards.profile import Board, BoardKind, Emulator, Holds
 from colibri.emit.templates import render
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ class Sources:
     Attributes:
         library: of the model and the runtime, C and assembler.
         port: of the start-up and console.
+        weights: files that ``src/model_bin.S`` links in.
     """
 
     library: tuple[str, ...]
     port: tuple[str, ...]
+    weights: tuple[str, ...] = ("model.bin",)
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,9 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | No
         "linker": [part for part in target if _is_linker_option(part)],
         "library": [_object(source, _LIBRARY) for source in sources.library],
         "port_sources": sources.port,
+        "model_files": sources.weights,
+        # Weights in a flash of their own are written there as they are; a raw image would span the gap.
+        "elsewhere": " -R .model" if bare and board.region_for(Holds.WEIGHTS) != board.region_for(Holds.CODE) else "",
         "programs": _programs(board, sources),
         "images": images,
         "defaults": [f"build/lib{prefix}.a", *(f"{image.name}.elf" for image in images), *(_FLASHED if bare else ())],

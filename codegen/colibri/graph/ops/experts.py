@@ -135,7 +135,7 @@ class Experts(Op):
         lines = []
         first, last = ("0", str(self.top_k)) if c.rows == 1 else (f"row * {self.top_k}", f"(row + 1) * {self.top_k}")
         lines.append(f"for (uint32_t slot = {first}; slot < {last}; slot++) {{")
-        lines.append(f"    const uint8_t *const expert = w + l->experts[{route.index}[slot]];")
+        lines.append(f"    const uint8_t *const expert = {c.expert_weights(f'{route.index}[slot]')};")
         lines += [f"    {line}" for line in self._expert_lines(c)]
         combine = c.instance(
             f"combine_{self.width}",

@@ -1,0 +1,82 @@
+"""Spread weights over two kinds of flash: model.bin into the large one, the hottest tensors into the fast one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from colibri.boards.profile import Board, Holds, MemoryKind
+from colibri.graph.graph import Graph
+from colibri.graph.ops import Embedding, Experts
+from colibri.graph.weights import Vector
+from colibri.passes.pack import Layouts, aligned
+from colibri.passes.sharing import Demand, Room, share
+
+_FILE_BYTES = 1024  # header, section table and manifest of a second file, and padding between its parts; rounded up
+_ENTRY_BYTES = 32  # of each part in that table
+
+
+def hot_region(board: Board) -> str:
+    """Region of flash for hot tensors: a further one that holds weights, cheaper than the first; empty for none."""
+    main = board.region_for(Holds.WEIGHTS)
+    others = [
+        region
+        for region in board.memory
+        if region.kind is MemoryKind.FLASH and Holds.WEIGHTS in region.holds and region.cost < main.cost
+    ]
+    return min(others, key=lambda region: region.cost).name if others else ""
+
+
+def hot_weights(graph: Graph, layouts: Layouts, board: Board, code: int, pins: Mapping[str, str]) -> frozenset[str]:
+    """Names of the weights that go into the region for hot tensors.
+
+    The experts of a layer stay together, as do weights that several steps read. Of weights that all move the same bytes
+    a token, as many go as fit.
+
+    Args:
+        code: bytes that the region has to keep for code and constants, when it holds these.
+        pins: weight to region, as the user wants it; what is said of one expert holds for its layer.
+    """
+    name = hot_region(board)
+    if not name:
+        return frozenset()
+    main = board.region_for(Holds.WEIGHTS)
+    region = next(one for one in board.memory if one.name == name)
+    members, moved = _units(graph, layouts)
+    room = region.limit - _FILE_BYTES - _ENTRY_BYTES * len(members) - (code if Holds.CODE in region.holds else 0)
+    items = [
+        Demand(
+            unit,
+            sum(aligned(_bytes(graph, layouts, weight)) for weight in weights),
+            (),
+            moved[unit],
+            next((pins[weight] for weight in weights if weight in pins), ""),
+        )
+        for unit, weights in members.items()
+    ]
+    rooms = [Room(main.name, main.limit or None, main.cost), Room(region.name, max(0, room), region.cost)]
+    homes = share(items, rooms).homes
+    return frozenset(weight for unit, weights in members.items() if homes[unit] == name for weight in weights)
+
+
+def _units(graph: Graph, layouts: Layouts) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Weights that stay together, and the bytes of them that one token or sample reads."""
+    members: dict[str, list[str]] = {}
+    moved: dict[str, int] = defaultdict(int)
+    for op in graph.ops:
+        for weight in op.weights().values():
+            members[weight] = [weight]
+            size = _bytes(graph, layouts, weight)
+            # one row of a table, as long as no product reads all of it
+            moved[weight] += size // graph.output_width if isinstance(op, Embedding) else size
+        if isinstance(op, Experts):
+            weights = [weight for slots in op.experts() for weight in slots.values()]
+            members[weights[0]] = weights
+            size = sum(_bytes(graph, layouts, weight) for weight in weights)
+            moved[weights[0]] += size * op.top_k // len(op.kept)
+    return members, moved
+
+
+def _bytes(graph: Graph, layouts: Layouts, name: str) -> int:
+    weight = graph.weights[name]
+    return 4 * weight.values.size if isinstance(weight, Vector) else layouts.matrices[name].bytes
