@@ -20,10 +20,11 @@ def fit_stack(folder: Path) -> StackUse | None:
     The images are linked anew by the next build. The same package gives the same number, so equal builds stay equal.
 
     Returns:
-        the bound and what it consists of; None under Linux, where there is no reserve.
+        the bound and what it consists of; None under Linux, where there is no reserve, and when there is no bound: the
+        reserve then stays what the board file says, and the report says why.
 
     Raises:
-        BadInput: not built yet, or the stack has no bound; the message says why.
+        BadInput: not built yet.
     """
     package = load_package(folder)
     if package.board.kind is not BoardKind.BARE:
@@ -33,9 +34,7 @@ def fit_stack(folder: Path) -> StackUse | None:
         raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
     use = stack_use(folder, package, image)
     if use.needed is None:
-        raise BadInput(
-            f"the stack has no bound: {use.program.unknown}", where=str(folder), hint="build without --fit-stack"
-        )
+        return None
     if use.needed != package.board.stack:
         package = msgspec.structs.replace(package, board=msgspec.structs.replace(package.board, stack=use.needed))
         for emulator in (None, *package.board.emulators):

@@ -14,7 +14,12 @@ from colibri.errors import UsageError
 
 @click.command("build", short_help="Generate, compile, link, and print the footprint.")
 @generation_options
-@click.option("--fit-stack", is_flag=True, help="Reserve for the stack what its bound needs, not what the board says.")
+@click.option(
+    "--fit-stack/--no-fit-stack",
+    default=True,
+    show_default=True,
+    help="Reserve for the stack what its bound needs, not what the board file says.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, as_json: bool, **options: Any) -> None:
     """Turn CHECKPOINT into firmware for a board.

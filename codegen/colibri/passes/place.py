@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from colibri.boards.profile import Board, BoardKind, Holds, MemoryKind
+from colibri.boards.profile import Board, BoardKind, EmulatorKind, Holds, MemoryKind
 from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind
 from colibri.package import Block, Memory, Span
 from colibri.passes.heat import CONTEXT, heat
@@ -17,7 +17,10 @@ from colibri.passes.stacking import Stacking, lower_bound
 CONTEXT_BYTES = 64
 EXTERNAL = (Graph.INPUT, Graph.OUTPUT)
 
-_PORT_BYTES = 2048  # variables of the port and of the test program, its stack for faults included; rounded up
+_PORT_BYTES = 1024  # variables of the port and of the test program, rounded up
+
+
+_PAGE = 4096  # where variables begin behind the stack in an image for a user-mode emulator; also its stack for faults
 
 
 @dataclass(frozen=True)
@@ -99,15 +102,17 @@ def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = ()) -
     """
     tokens = graph.kind is ModelKind.TOKENS
     ours = graph.context + 1 + graph.output_width if tokens else rows * (graph.input_width + graph.output_width)
+    paged = any(emulator.kind is EmulatorKind.QEMU_USER for emulator in board.emulators)
     found = []
     for region in board.memory:
         if region.kind is not MemoryKind.RAM or not (Holds.ARENA in region.holds or region.name in pinned):
             continue
         taken = 0
         if board.kind is BoardKind.BARE and region == board.region_for(Holds.STACK):
-            taken += board.stack
+            taken += aligned(board.stack, _PAGE if paged else 16)
         if region == board.region_for(Holds.DATA):
-            taken += board.reserve + 4 * ours + _PORT_BYTES
+            # An emulator's image may use what is reserved for the application.
+            taken += 4 * ours + _PORT_BYTES + max(board.reserve, _PAGE if paged and board.kind is BoardKind.BARE else 0)
         left = max(0, region.limit - taken) if region.limit else None
         found.append(Room(region.name, left, region.cost, closed=Holds.ARENA not in region.holds))
     return found
@@ -133,7 +138,8 @@ def place(
         name: buffer_parts(buffers[name], rows, layouts.strides.get(name, buffers[name].width))
         for name in sorted(lives)
     }
-    moved, wanted = heat(graph, buffers, layouts), pins or {}
+    moved = heat(graph, buffers, layouts)
+    wanted = {CONTEXT: _fastest(rooms), **(pins or {})}
     items = [
         Demand(name, size, live, moved.get(name, 0), wanted.get(name, ""))
         for name, size, live in (
@@ -166,6 +172,12 @@ def place(
         },
         {name: Place(at[name], offsets[name]) for name in graph.states},
     )
+
+
+def _fastest(rooms: Sequence[Room]) -> str:
+    """The room for the context, which every call begins with."""
+    able = [room for room in rooms if not room.closed and (room.bytes is None or room.bytes >= CONTEXT_BYTES)]
+    return min(able, key=lambda room: room.cost).name if able else ""
 
 
 def _block(name: str, region: str, items: list[Demand], stacking: Stacking, graph: Graph) -> Block:

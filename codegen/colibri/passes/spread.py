@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from colibri.boards.profile import Board, Holds, MemoryKind
-from colibri.graph.graph import Graph
-from colibri.graph.ops import Embedding, Experts
+from colibri.graph.graph import Graph, Op
+from colibri.graph.ops import Embedding, Experts, Rope
 from colibri.graph.weights import Vector
 from colibri.passes.pack import Layouts, aligned
 from colibri.passes.sharing import Demand, Room, share
@@ -66,15 +66,20 @@ def _units(graph: Graph, layouts: Layouts) -> tuple[dict[str, list[str]], dict[s
     for op in graph.ops:
         for weight in op.weights().values():
             members[weight] = [weight]
-            size = _bytes(graph, layouts, weight)
-            # one row of a table, as long as no product reads all of it
-            moved[weight] += size // graph.output_width if isinstance(op, Embedding) else size
+            moved[weight] += _read(op, _bytes(graph, layouts, weight), graph)
         if isinstance(op, Experts):
             weights = [weight for slots in op.experts() for weight in slots.values()]
             members[weights[0]] = weights
             size = sum(_bytes(graph, layouts, weight) for weight in weights)
             moved[weights[0]] += size * op.top_k // len(op.kept)
     return members, moved
+
+
+def _read(op: Op, size: int, graph: Graph) -> int:
+    """Bytes that one row reads of a weight: of a table, one entry."""
+    if isinstance(op, Embedding):
+        return size // graph.output_width
+    return min(size, 4 * op.head_dim) if isinstance(op, Rope) else size
 
 
 def _bytes(graph: Graph, layouts: Layouts, name: str) -> int:
