@@ -52,7 +52,7 @@ def set_at(*path: str | int) -> Callable[[Any, Any], None]:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("schema",), 2, "package schema 2, this Colibri reads 1; generate again"),
+        (("schema",), 1, "package schema 1, this Colibri reads 2; generate again"),
         (("schema",), "1", "package.json is damaged: Expected `int`, got `str`"),
         (("prefix",), "a b", "prefix 'a b' cannot begin C names"),
         (("prefix",), "x" * 9999, "prefix 'xxx"),
@@ -78,8 +78,15 @@ def set_at(*path: str | int) -> Callable[[Any, Any], None]:
         (("sections", 1, "offset"), -16, "sections[1].offset is -16"),
         (("sections", 1, "bytes"), 1 << 33, "sections[1].bytes is 8589934592"),
         (("memory", "total"), -1, "memory.total is -1"),
-        (("memory", "spans", 0, "offset"), 1 << 31, "memory.spans[0].offset is 2147483648"),
-        (("memory", "spans", 0, "last"), 1 << 20, "memory.spans[0].last is 1048576"),
+        (("memory", "total"), 1 << 20, "memory.total is 1048576, expected 384"),
+        (("memory", "blocks", 0, "arena"), 1 << 31, "memory.blocks[0].total is 384, expected "),
+        (("memory", "blocks", 0, "region"), "x", "memory.blocks[0].region is 'x', which the board has not"),
+        (("memory", "blocks", 0, "name"), "a b", "memory.blocks[0].name is 'a b'"),
+        (("memory", "blocks", 0, "spans", 0, "offset"), 1 << 31, "spans[0].offset is 2147483648"),
+        (("memory", "blocks", 0, "spans", 0, "last"), 1 << 20, "memory.blocks[0].spans[0].last is 1048576"),
+        (("fast_code",), {"region": "ram", "functions": ["*) *(.text"]}, "fast_code.functions[0] is '*) *(.text'"),
+        (("fast_code",), {"region": "x", "functions": []}, "fast_code.region is 'x', which the board has not"),
+        (("code_estimate", "code"), -1, "code_estimate.code is -1"),
         (("ops", 0, "layer"), -2, "ops[0].layer is -2"),
         (("ops", 0, "repeats"), 0, "ops[0].repeats is 0"),
         (("ops", 0, "macs"), -1, "ops[0].macs is -1"),
@@ -107,7 +114,7 @@ def test_keys_that_are_missing(package: Path, key: str) -> None:
 
 def test_another_version_with_other_keys(package: Path) -> None:
     (package / "package.json").write_text('{"schema": 7, "all": "new"}')
-    assert refused(package).endswith("package schema 7, this Colibri reads 1; generate again")
+    assert refused(package).endswith("package schema 7, this Colibri reads 2; generate again")
 
 
 @pytest.mark.parametrize("kind", ["cut", "empty", "bytes", "deep", "folder", "link", "zero", "pipe", "long"])
@@ -196,7 +203,7 @@ def test_a_package_json_that_is_not_of_the_image(package: Path, capsys: pytest.C
     for path, value, words in (
         (("prefix",), "other", "the image has no symbol other_bin; build the package again"),
         (("board", "memory", 0, "origin"), 0, "which is in no region of the board"),
-        (("memory", "total"), 1 << 20, "is shorter than the 1048576 bytes that package.json says"),
+        (("model_bin_bytes",), 1 << 20, "is shorter than the 1048576 bytes that package.json says"),
     ):
         edited = json.loads(json.dumps(table))
         set_at(*path)(edited, value)

@@ -48,7 +48,7 @@ def found(package: Package, responses: list[Response]) -> list[tuple[str, str]]:
 def test_equal_answers_pass(package: Package) -> None:
     outcome = result(package, right())
     assert outcome.passed and (outcome.cases, outcome.outputs) == (len(CASES), OUTPUTS)
-    assert (outcome.emulator, outcome.proves) == ("native", "map")
+    assert (outcome.emulator, outcome.proves) == ("native", "machine")
 
 
 def test_the_digest_is_over_status_and_bits_but_not_over_sizes(package: Package) -> None:

@@ -52,7 +52,7 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
     for name, length, sections in package.weight_files():
         yield from _within(f"bytes of {name}", length, 1, _SIZES)
         for index, section in enumerate(sections):
-            key = f"sections[{index}] of {name}"
+            key = f"sections[{index}]" if name == "bin" else f"hot_weights.sections[{index}]"
             yield from _within(f"{key}.offset", section.offset, 0, length)
             yield from _within(f"{key}.bytes", section.bytes, 0, length - section.offset)
     for region in package.board.memory:
