@@ -49,10 +49,13 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             assert main(arguments) == 0
         outputs[verb] = "".join(lines)
     outputs["report"] = (package / "build/product.usage").read_text()
-    bytes_of = {group.kind: group.bytes for region in make_report(package).regions for group in region.groups}
+    regions = {
+        region.name: {group.kind: group.bytes for group in region.groups} for region in make_report(package).regions
+    }
+    flash, states = regions["flash"], sum(groups.get(GroupKind.STATES, 0) for groups in regions.values())
     outputs["picture"] = (
-        f"code {bytes_of[GroupKind.CODE]:,} bytes, weights {bytes_of[GroupKind.WEIGHTS]:,} bytes by layer and expert, "
-        f"states {bytes_of[GroupKind.STATES]:,} bytes"
+        f"code {flash[GroupKind.CODE]:,} bytes, weights {flash[GroupKind.WEIGHTS]:,} bytes by layer and expert, "
+        f"states {states:,} bytes"
     )
     return outputs
 
