@@ -45,7 +45,7 @@ class Block:
         members: the descriptor.
         rows_of: one descriptor per layer: member to offset or offsets, in bytes; or to the name of a memory block.
         homes: slot of a state to the memory blocks that it lies in, one for each layer.
-        files: slot of a weight to the files that it lies in, one for each layer: `IN_MODEL` or `IN_HOT`.
+        files: slot of a weight to the files that it lies in, one for each layer: `FROM_MODEL` or `FROM_HOT`.
         functions: rows of the call to the function's declarations and statements.
     """
 

@@ -21,7 +21,7 @@ from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
 from colibri.passes.place import Placement, all_buffers
 
-FILES = ("IN_MODEL", "IN_HOT")
+FILES = ("FROM_MODEL", "FROM_HOT")
 
 
 @dataclass(frozen=True)

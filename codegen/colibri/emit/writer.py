@@ -303,6 +303,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "model_bytes": package.model_bin_bytes,
         "files": _file_values(contents),
         "hot": hot is not None,
+        "weights_apart": _apart(package.board),
         "model_params": _join(contents, "const void *{0}, size_t {0}_bytes"),
         "model_arguments": _join(contents, f"{package.prefix}_{{1}}, {prefix}_{{2}}_BYTES"),
         "first_token": 0,
@@ -341,8 +342,8 @@ class _FileText:
 
 
 _FILE_WORDS = (
-    ("model.bin", "model", "bin", "MODEL", "model", "IN_MODEL"),
-    ("hot.bin", "hot", "hot_bin", "HOT", "hot_model", "IN_HOT"),
+    ("model.bin", "model", "bin", "MODEL", "model", "FROM_MODEL"),
+    ("hot.bin", "hot", "hot_bin", "HOT", "hot_model", "FROM_HOT"),
 )
 FILE_NAMES = tuple(words[0] for words in _FILE_WORDS)
 
@@ -360,6 +361,12 @@ def _file_values(contents: Contents) -> list[_FileText]:
         )
         for words, region, file in zip(_FILE_WORDS, regions, contents.files, strict=False)
     ]
+
+
+def _apart(board: Board) -> tuple[str, str, int] | None:
+    """Regions of code and of `model.bin`, and where the latter begins, when they are two."""
+    code, weights = board.region_for(Holds.CODE), board.region_for(Holds.WEIGHTS)
+    return None if code == weights else (code.name, weights.name, weights.origin)
 
 
 def _join(contents: Contents, pattern: str) -> str:
