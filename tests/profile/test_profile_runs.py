@@ -181,7 +181,7 @@ def test_the_table_names_everything(sensor: Path, capsys: pytest.CaptureFixture[
     text = capsys.readouterr().out
     for part in ("Experts", "layer 0", "linear_w8a8_1x32x24_bias", "flash weights", "control flow: constant"):
         assert part in text
-    assert "estimate of time, from a table of cycles yet to be checked; not measured" in text
+    assert "estimate of time, from documents; not measured" in text
     assert text.index("between") < text.index("source: Arm Cortex-M4")
     assert "proves the map" in text
 

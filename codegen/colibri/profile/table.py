@@ -171,7 +171,7 @@ def _print_estimate(profile: Profile, console: Console) -> None:
     estimates = [(cost, cost.estimate) for cost in profile.positions if cost.estimate is not None]
     console.print(
         Text(
-            "estimate of time, from a table of cycles yet to be checked; not measured",
+            "estimate of time, from documents; not measured",
             "bold",
         )
     )
