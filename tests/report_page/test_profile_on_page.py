@@ -103,6 +103,15 @@ def test_larger_experts_of_equal_use_come_first() -> None:
     assert use.rows[1].cost.startswith("3,000–6,000 bytes")
 
 
+def test_a_row_of_more_than_all_is_explained() -> None:
+    profile = sample_profile()
+    assert "a row sums to more than 100 %" in render_page(sample_report(), profile=profile)
+    one_each = tuple(replace(one, inferences=RUNS // 4) for one in profile.experts)
+    page = render_page(sample_report(), profile=replace(profile, experts=one_each, unit="call of 2 samples"))
+    assert "a row sums to more than 100 %" not in page
+    assert "(12 calls, each of 2 samples)" in page
+
+
 def test_without_experts_there_is_no_map() -> None:
     profile = _with(sample_profile(), experts=())
     assert expert_map(sample_report(), profile) is None

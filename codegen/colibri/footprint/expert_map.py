@@ -73,6 +73,11 @@ class ExpertMap:
     of_flash: float
 
     @property
+    def several(self) -> bool:
+        """Whether several experts of a layer ran in one run."""
+        return any(sum(cell.runs for cell in row.cells if cell) > self.runs for row in self.rows)
+
+    @property
     def ranked_flash(self) -> float:
         """Percent of flash that the ranked ones take together."""
         return sum(cell.of_flash for cell in self.ranked)

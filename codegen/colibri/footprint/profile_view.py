@@ -84,6 +84,7 @@ class ProfileView:
     Attributes:
         profile: where it is from.
         one: what a run is, ``token`` or ``call``; ``many`` is its plural.
+        size: of a call, ``of 2 samples``; empty for tokens.
         shown: the last position, which the bars are of.
         at: the same in words, empty for calls.
         kinds: largest first.
@@ -93,6 +94,7 @@ class ProfileView:
     profile: Profile
     one: str
     many: str
+    size: str
     shown: PositionCost
     at: str
     positions: tuple[PositionRow, ...]
@@ -121,6 +123,7 @@ def profile_view(profile: Profile) -> ProfileView:
         profile=profile,
         one="token" if tokens else "call",
         many="tokens" if tokens else "calls",
+        size="" if tokens else profile.unit.removeprefix("call "),
         shown=shown,
         at=f"position {shown.position:,}" if tokens else "",
         positions=tuple(
