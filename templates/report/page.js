@@ -276,6 +276,43 @@
     });
   }
 
+  // The experts: one stop for Tab, the arrows move over the cells.
+  const heat = byId("heat");
+  if (heat) {
+    const cells = [...heat.tBodies[0].rows].map((row) => [...row.cells].slice(1, -1));
+    const isThere = (cell) => cell && !cell.classList.contains("none");
+    let at = null;
+    const stop = (cell) => {
+      if (at) at.removeAttribute("tabindex");
+      at = cell;
+      at.tabIndex = 0;
+    };
+    stop(cells.flat().find(isThere));
+    for (const cell of cells.flat().filter(isThere)) cell.setAttribute("aria-label", `${cell.dataset.tip}: ${cell.dataset.more}`);
+    heat.addEventListener("focusin", () => {
+      if (!at.matches(":focus-visible")) return;
+      const box = at.getBoundingClientRect();
+      showTip(at.dataset.tip, [[at.dataset.more]], box.left + box.width / 2, box.bottom - 8);
+    });
+    heat.addEventListener("focusout", hideTip);
+    heat.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (event.key === "Escape") hideTip();
+      if (!step) return;
+      event.preventDefault();
+      let row = cells.findIndex((one) => one.includes(at)), column = cells[row].indexOf(at), next;
+      do {
+        row += step[0];
+        column += step[1];
+        next = cells[row] && cells[row][column];
+      } while (next && !isThere(next));
+      if (!next) return;
+      stop(next);
+      next.focus({ preventScroll: true });
+      next.scrollIntoView({ block: "nearest", inline: "nearest" });
+    });
+  }
+
   // The rows: a filter keeps what matches, what it is in and what is in it.
   const tree = byId("tree"), filter = byId("filter"), found = byId("found");
   const inner = [...tree.querySelectorAll("details")];

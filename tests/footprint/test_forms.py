@@ -26,7 +26,7 @@ def report(firmware: Firmware) -> Report:
 
 def test_csv_columns_sum_to_the_report(report: Report) -> None:
     rows = list(csv.DictReader(io.StringIO(report_csv(report))))
-    assert list(rows[0]) == ["region", "group", "path", "linked", "predicted"]
+    assert list(rows[0]) == ["region", "group", "path", "linked", "predicted", "observed", "bound"]
     for region in report.regions:
         assert sum(int(row["linked"]) for row in rows if row["region"] == region.name) == region.used
         for group in region.groups:

@@ -17,6 +17,7 @@ from colibri.graph.graph import StateType
 from colibri.package import load_package
 from colibri.passes.quantise import Scheme
 from colibri.profile.model import PositionCost, Profile, Verdict
+from colibri.toolchain.build import build
 
 ROOT = Path(__file__).resolve().parents[2]
 SENSOR = ROOT / "examples/load-moe/top2-e4-norm"
@@ -134,12 +135,53 @@ def test_the_clock_scales_the_estimate(sensor: Path, capsys: pytest.CaptureFixtu
     assert fast.cycles[0] < fast.cycles[1]
 
 
+def test_experts_that_ran(sensor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = profiled(capsys, sensor)
+    package = load_package(sensor)
+    assert [(one.layer, one.expert) for one in profile.experts] == [(0, number) for number in range(4)]
+    assert sum(one.inferences for one in profile.experts) == 2 * profile.control_flow.inferences  # two for each call
+    assert len({one.inferences for one in profile.experts}) > 1
+    assert (profile.abi_hash, profile.recipe_hash) == (package.abi_hash, package.recipe_hash)
+
+
+def test_the_page_counts_when_it_is_asked_to(sensor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, page = shutil.copytree(sensor, tmp_path / "package"), tmp_path / "page.html"
+    build(folder, ["build/product.elf"])
+    np.save(tmp_path / "samples.npy", np.random.default_rng(3).standard_normal((9, 13)))
+    report = ["report", str(folder), "--html", "-o", str(page)]
+    assert main(report) == 0
+    assert 'id="experts"' not in page.read_text(encoding="utf-8")
+    assert main([*report, "--profile", "--data", str(tmp_path / "samples.npy")]) == 0
+    counted = page.read_text(encoding="utf-8")
+    assert 'id="experts"' in counted and "9 calls from samples.npy" in counted
+    capsys.readouterr()
+    saved = tmp_path / "profile.json"
+    assert main(["profile", str(folder), "--json", "--data", str(tmp_path / "samples.npy")]) == 0
+    saved.write_text(capsys.readouterr().out)
+    assert main([*report, "--profile-from", str(saved)]) == 0
+    assert page.read_text(encoding="utf-8") == counted
+
+
+def test_a_profile_of_an_earlier_build_is_refused(
+    sensor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, saved = tmp_path / "package", tmp_path / "profile.json"
+    assert main(["profile", str(sensor), "--json"]) == 0
+    saved.write_text(capsys.readouterr().out)
+    generate(SENSOR, load_board("stm32f405"), Options(Scheme.W4A8), folder)
+    build(folder, ["build/product.elf"])
+    page = tmp_path / "page.html"
+    assert main(["report", str(folder), "--html", "--profile-from", str(saved), "-o", str(page)]) == 5
+    assert "a profile of an earlier build of this package" in capsys.readouterr().err
+    assert not page.exists()
+
+
 def test_the_table_names_everything(sensor: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(sensor), "--full"]) == 0
     text = capsys.readouterr().out
     for part in ("Experts", "layer 0", "linear_w8a8_1x32x24_bias", "flash weights", "control flow: constant"):
         assert part in text
-    assert "estimate of time, from a table of cycles yet to be checked; not measured" in text
+    assert "estimate of time, from documents; not measured" in text
     assert text.index("between") < text.index("source: Arm Cortex-M4")
     assert "proves the map" in text
 

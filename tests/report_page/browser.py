@@ -151,3 +151,14 @@ class Browser:
             )
             time.sleep(0.1)
         path.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
+
+    def part(self, path: Path, name: str) -> None:
+        """Save the element with an id, over the whole width, as PNG."""
+        top, height, width = self.run(
+            "const box = document.getElementById(arguments[0]).getBoundingClientRect();"
+            "return [box.top + scrollY, box.height, innerWidth]",
+            name,
+        )
+        clip = {"x": 0, "y": top - 12, "width": width, "height": height + 24, "scale": 1}
+        shot = self.devtools("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(shot["data"]))

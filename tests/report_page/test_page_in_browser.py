@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from browser import Browser
 from sample_page import HOSTILE, sample_package, sample_report
+from sample_profile import sample_profile
 
 from colibri.footprint.html import render_page
 
@@ -162,6 +163,23 @@ def test_lifetimes_by_pointer_and_by_keys(browser: Browser, saved: Save) -> None
     assert browser.run(TIP).startswith("op 0: RmsNorm layers.0.norm, layer 0")
 
 
+def test_experts_by_keys_and_by_pointer(browser: Browser, saved: Save) -> None:
+    browser.open(saved(render_page(sample_report(), sample_package(), profile=sample_profile())))
+    assert browser.run("return document.querySelectorAll('#heat [tabindex=\"0\"]').length") == 1
+    browser.run("document.getElementById('filter').focus()")
+    browser.run("document.querySelector('#heat [tabindex=\"0\"]').focus()")
+    assert browser.run(FOCUSED).startswith("layer 0, expert 0: ")
+    browser.press("ArrowRight", "ArrowDown", "ArrowDown")
+    assert browser.run(FOCUSED) == "layer 1, expert 1: 3 of 12 tokens, 25.0 %; 3,000 bytes, 8.4 % of flash"
+    assert browser.run(TIP).splitlines() == [
+        "layer 1, expert 1",
+        "3 of 12 tokens, 25.0 %; 3,000 bytes, 8.4 % of flash",
+    ]
+    assert browser.run("return document.querySelectorAll('#heat [tabindex=\"0\"]').length") == 1
+    browser.press("Escape")
+    assert browser.run(TIP) == ""
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_dark_and_light_follow_the_system_and_the_button(browser: Browser, saved: Save, dark: bool) -> None:
     background = "return getComputedStyle(document.body).backgroundColor"
@@ -176,7 +194,7 @@ def test_dark_and_light_follow_the_system_and_the_button(browser: Browser, saved
 
 @pytest.mark.parametrize("width", [400, 820])
 def test_narrow_windows_do_not_scroll_sideways(browser: Browser, saved: Save, width: int) -> None:
-    opened(browser, saved, width=width)
+    browser.open(saved(render_page(sample_report(), sample_package(), profile=sample_profile())), width=width)
     assert browser.run("return document.documentElement.scrollWidth") <= width
 
 
@@ -195,7 +213,7 @@ def test_without_script_the_page_still_tells_everything(browser: Browser, saved:
 
 
 def test_hostile_names_do_nothing(browser: Browser, saved: Save) -> None:
-    page = render_page(sample_report(name=HOSTILE), sample_package(name=HOSTILE), instructions={HOSTILE: 1})
+    page = render_page(sample_report(name=HOSTILE), sample_package(name=HOSTILE), profile=sample_profile(HOSTILE))
     browser.open(saved(page))
     browser.point(*center(browser, "code"), click=True)
     browser.point(*center(browser, "runtime"))

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from sample_page import HOSTILE, sample_package, sample_report, without_ops
+from sample_profile import sample_profile
 
 from colibri.boards.load import load_board
 from colibri.cli.report import command
@@ -140,10 +141,10 @@ def test_only_its_own_script_may_run() -> None:
 
 
 def test_hostile_names_stay_text() -> None:
-    plain = Elements(render_page(sample_report(), sample_package(), instructions={"f": 7}))
+    plain = Elements(render_page(sample_report(), sample_package(), profile=sample_profile()))
     report = sample_report(name=HOSTILE)
     report = msgspec.structs.replace(report, package=HOSTILE, title=HOSTILE, scheme=HOSTILE)
-    page = render_page(report, sample_package(name=HOSTILE), instructions={HOSTILE: 7})
+    page = render_page(report, sample_package(name=HOSTILE), profile=sample_profile(HOSTILE))
     hostile = Elements(page)
     assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]
     assert [sorted(names) for _, names in hostile.found] == [sorted(names) for _, names in plain.found]
@@ -152,7 +153,7 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_a_name_that_is_no_text_does_not_break_the_page() -> None:
-    page = render_page(sample_report(), sample_package(), instructions={"f\udcff": 7})
+    page = render_page(sample_report(), sample_package(), profile=sample_profile("f\udcff"))
     assert "f?" in page
     page.encode("utf-8")
 
@@ -165,20 +166,6 @@ def test_a_large_model_stays_below_400_kb(layers: int, experts: int) -> None:
     assert "smaller rows" in page and "colibri report --csv" in page
     regions = data_of(page)["regions"]
     assert regions[0]["b"] == sum(part["b"] for part in regions[0]["k"])
-
-
-def test_instructions_are_not_called_time() -> None:
-    counts = {"linear_w8a8_1x32x32": 3000, "rms_norm_1x32": 1000, "never": 0}
-    text = Elements(render_page(sample_report(), sample_package(), instructions=counts)).text
-    assert "Instructions, not time" in text
-    assert "counted in mps2-an500, which proves the core (board's core: Cortex-M7)" in text
-    assert "4,000 executed instructions" in text and "75.0 %" in text and "never" not in text
-    assert "Instructions, not time" not in render_page(sample_report(), sample_package())
-
-
-def test_many_functions_are_summed_up() -> None:
-    page = render_page(sample_report(), instructions={f"f{index}": 1000 + index for index in range(60)})
-    assert "20 more" in page
 
 
 def test_the_head_names_what_it_is_about() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colibri.footprint.budget import Finding
     from colibri.footprint.diff import Diff
     from colibri.footprint.report import Report
+    from colibri.profile.model import Profile
 
 _WIDTH_IN_A_FILE = 100
 
@@ -44,6 +45,9 @@ class Form(StrEnum):
 @click.option("--diff", "old", type=FILE, metavar="OLD", help="Compare with an older SOURCE.")
 @click.option("--budget", type=FILE, metavar="FILE", help="Warn or fail above the bytes in FILE.")
 @click.option("--observe", is_flag=True, help="Run the test program in the emulators and show what it touched.")
+@click.option("--profile", is_flag=True, help="Count instructions in an emulator, for the page of --html.")
+@click.option("--data", type=FILE, metavar="FILE", help="Tokens or samples for --profile.  [default: pseudo-random]")
+@click.option("--profile-from", type=FILE, metavar="FILE", help="Show what `colibri profile --json` saved in FILE.")
 @click.option("--annotate", is_flag=True, help="Print what is over as lines that GitHub shows.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the report to a file.")
 def command(
@@ -56,6 +60,9 @@ def command(
     old: Path | None,
     budget: Path | None,
     observe: bool,
+    profile: bool,
+    data: Path | None,
+    profile_from: Path | None,
     annotate: bool,
     output: Path | None,
 ) -> None:
@@ -77,6 +84,7 @@ def command(
         output = _page_file(source, output, compared=old is not None)
     if annotate and output is None and form is not Form.TABLE:
         raise UsageError(f"--annotate and --{form} both want standard output", hint="add -o FILE")
+    _check_profile_options(form, source, profile, data, profile_from)
     budgets, budget_name = (load_budgets(budget), budget.name) if budget else ((), "")
     report = read_alike(source, old) if old else read_report(source)
     if observe:
@@ -87,7 +95,8 @@ def command(
     if form is Form.TABLE and output is None:
         _print_table(report, diff, make_console(), full)
     else:
-        text = _page(source, report) if form is Form.HTML else _text(form, report, diff, findings, full)
+        counted = _profile(source, report, data, profile_from) if profile or profile_from else None
+        text = _page(source, report, counted) if form is Form.HTML else _text(form, report, diff, findings, full)
         if output is None:
             click.echo(text, nl=False)
         else:
@@ -125,10 +134,45 @@ def _page_file(source: Path, output: Path | None, *, compared: bool) -> Path:
     return output or source / FILE_NAME
 
 
-def _page(source: Path, report: Report) -> str:
+def _page(source: Path, report: Report, profile: Profile | None) -> str:
     from colibri.footprint.html import render_html, render_page
 
-    return render_html(source, report=report) if is_folder(source) else render_page(report)
+    if is_folder(source):
+        return render_html(source, report=report, profile=profile)
+    return render_page(report, profile=profile)
+
+
+def _check_profile_options(
+    form: Form, source: Path, profile: bool, data: Path | None, profile_from: Path | None
+) -> None:
+    option = "--profile" if profile else "--profile-from" if profile_from else ""
+    if option and form is not Form.HTML:
+        raise UsageError(f"{option} is for the page", hint="add --html, or see `colibri profile`")
+    if profile and profile_from:
+        raise UsageError("--profile and --profile-from exclude each other", hint="give one of them")
+    if data and not profile:
+        raise UsageError("--data is for --profile", hint="add --profile")
+    if profile and not is_folder(source):
+        raise UsageError("needs a package, which has a test program to run", where="--profile")
+
+
+def _profile(source: Path, report: Report, data: Path | None, saved: Path | None) -> Profile:
+    """Runs the test program under the plugin, or reads what such a run gave."""
+    from colibri.package import load_package
+
+    package = load_package(source) if is_folder(source) else None
+    if saved is not None:
+        from colibri.profile.read import read_profile, require_profile_of
+
+        profile = read_profile(saved)
+        require_profile_of(profile, name=report.package, board=report.board, package=package, where=str(saved))
+        return profile
+    from colibri.profile.inputs import MOST, built_in, read_inputs
+    from colibri.profile.profile import default_emulator, make_profile
+
+    assert package is not None
+    inputs = built_in(package) if data is None else read_inputs(data, package, MOST)
+    return make_profile(source, package, default_emulator(package), inputs)
 
 
 def _form(wanted: dict[Form, bool]) -> Form:

@@ -10,6 +10,7 @@ import msgspec
 from colibri.footprint.alike import alike
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import Part, RegionUse, Report
+from colibri.footprint.stack_diff import StackDiff, compare_stacks
 
 SCHEMA = 1
 
@@ -88,12 +89,14 @@ class Diff(msgspec.Struct, frozen=True):
     Attributes:
         schema: version of this form.
         regions: in the order of the newer report; those that only the older one has come last.
+        stack: None when one side knows nothing of its stack.
     """
 
     schema: int
     old: Side
     new: Side
     regions: tuple[RegionDiff, ...]
+    stack: StackDiff | None = None
 
     def to_json(self) -> bytes:
         """As JSON: sorted keys, integers, nothing that differs between two runs."""
@@ -123,7 +126,8 @@ def compare(old: Report, new: Report) -> Diff:
     old, new = alike(old, new)
     before, after = ({region.name: region for region in report.regions} for report in (old, new))
     names = [*after, *(name for name in before if name not in after)]
-    return Diff(SCHEMA, _side(old), _side(new), tuple(_region(n, before.get(n), after.get(n)) for n in names))
+    regions = tuple(_region(name, before.get(name), after.get(name)) for name in names)
+    return Diff(SCHEMA, _side(old), _side(new), regions, compare_stacks(old.stack, new.stack))
 
 
 def leaves(region: RegionDiff, *, fold: bool = False) -> Iterator[Row]:

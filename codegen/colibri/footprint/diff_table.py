@@ -1,4 +1,4 @@
-"""A comparison for people: a line for each region, then the rows that changed, heaviest first."""
+"""A comparison for people: a line for each region, then the rows that changed, heaviest first; last the stack."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from colibri.footprint.diff import Change, Diff, RegionDiff, Row, Side, by_weight, leaves
+from colibri.footprint.stack_table import print_stack_diff
 from colibri.footprint.table import TITLES
 
 _ROWS_SHOWN = 25
@@ -33,6 +34,9 @@ def print_diff(diff: Diff, console: Console, *, full: bool = False) -> None:
         console.print(_headline(region, width), soft_wrap=True)
         if any(row.delta for row in leaves(region)) or full:
             console.print(_rows(region, full))
+    if diff.stack is not None:
+        console.print()
+        print_stack_diff(diff.stack, console, full=full)
 
 
 def _side(side: Side) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,10 @@ import msgspec
 from colibri.boards.profile import MemoryKind
 from colibri.emit.templates import render
 from colibri.footprint.bars import make_bar
+from colibri.footprint.expert_map import expert_map
+from colibri.footprint.heat_table import heat_regions
 from colibri.footprint.lifetime import HEIGHT, LEFT, PLOT_HEIGHT, PLOT_WIDTH, TOP, WIDTH, Lifetimes, lifetimes
+from colibri.footprint.profile_view import profile_view
 from colibri.footprint.report import Report, make_report
 from colibri.footprint.tiles import MOST_ROWS, Role, Tile, region_tile, thin
 from colibri.footprint.treemap import HEIGHT as MAP_HEIGHT
@@ -22,12 +25,12 @@ from colibri.footprint.treemap import WIDTH as MAP_WIDTH
 from colibri.footprint.treemap import Placed, view
 from colibri.package import Package, load_package
 from colibri.paths import data_folder
+from colibri.profile.model import Profile
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 FILE_NAME = "report.html"
-_MOST_COUNTS = 40
 _SAFE_IN_SCRIPT = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
@@ -52,16 +55,6 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Count:
-    """Instructions of one function or op; ``share`` of all, ``width`` of the largest, both in percent."""
-
-    name: str
-    instructions: int
-    share: float
-    width: float
-
-
-@dataclass(frozen=True)
 class FirstView:
     """A tile of the first view, as the page shows it before its script runs."""
 
@@ -74,19 +67,19 @@ class FirstView:
         return self.placed.box.width > 26 and self.placed.box.height > 12
 
 
-def render_html(folder: Path, *, report: Report | None = None, instructions: Mapping[str, int] | None = None) -> str:
+def render_html(folder: Path, *, report: Report | None = None, profile: Profile | None = None) -> str:
     """The page of a built package; byte-identical for the same input.
 
     Args:
         report: of this package, with what a run has shown; None measures the package.
-        instructions: executed instructions by function or op.
+        profile: of this package; None leaves the sections of instructions and experts out.
 
     Raises:
         BadInput: not a package, or not built.
         ColibriError: the rows do not add up.
     """
     report = make_report(folder) if report is None else report
-    return render_page(report, load_package(folder), image=folder / report.image, instructions=instructions)
+    return render_page(report, load_package(folder), image=folder / report.image, profile=profile)
 
 
 def render_page(
@@ -94,12 +87,13 @@ def render_page(
     package: Package | None = None,
     *,
     image: Path | None = None,
-    instructions: Mapping[str, int] | None = None,
+    profile: Profile | None = None,
 ) -> str:
     """The page of a report; without its package there is no picture of lifetimes and less of a head.
 
     Args:
         image: the ELF file, to name its digest.
+        profile: as in `render_html`.
     """
     from markupsafe import Markup
 
@@ -125,7 +119,7 @@ def render_page(
             "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             "data": _in_script(data),
             "facts": _facts(report, package, image),
-            "cards": _cards(report, whole, pictures),
+            "cards": _cards(report, whole, pictures, profile),
             "bars": bars,
             "unused": [region for region in report.regions if not region.groups and region.limit],
             "roles": _roles(whole),
@@ -144,9 +138,9 @@ def render_page(
                 "across": PLOT_WIDTH,
                 "down": PLOT_HEIGHT,
             },
-            "counts": _counts(instructions or {}),
-            "instructions": sum((instructions or {}).values()),
-            "emulator": report.emulators[0] if report.emulators else None,
+            "heat": heat_regions(package) if package else (),
+            "view": profile_view(profile) if profile else None,
+            "use": expert_map(report, profile) if profile else None,
         },
     )
     # A name in a program may be no text at all.
@@ -238,7 +232,7 @@ def _roles(tiles: list[Tile]) -> list[Role]:
     return [role for role in Role if role in seen]
 
 
-def _cards(report: Report, tiles: list[Tile], pictures: Sequence[Lifetimes]) -> list[Card]:
+def _cards(report: Report, tiles: list[Tile], pictures: Sequence[Lifetimes], profile: Profile | None) -> list[Card]:
     cards = []
     for kind, title in ((MemoryKind.FLASH, "Flash"), (MemoryKind.RAM, "RAM")):
         regions = [region for region in report.regions if region.kind is kind and region.groups]
@@ -269,6 +263,12 @@ def _cards(report: Report, tiles: list[Tile], pictures: Sequence[Lifetimes]) -> 
         note = f"of {stack.reserve:,} reserved" if stack.reserve else "at most"
         level = "over" if stack.overflows else ""
         cards.append(Card("Stack bound", f"{stack.program.bytes + stack.exception:,}", "bytes", note, level))
+    if profile is not None:
+        cost = profile.positions[-1]
+        note = f"for a {profile.unit}"
+        if cost.macs:
+            note += f", {cost.instructions / cost.macs:.2f} per multiply-add"
+        cards.append(Card("Instructions", f"{cost.instructions:,}", "", note))
     return cards
 
 
@@ -315,15 +315,3 @@ def _expert_counts(package: Package) -> str:
     each = f"{counts[0]}" if len(set(counts)) == 1 else f"{min(counts)}–{max(counts)}"
     layers = f"{len(counts)} layer{'s' if len(counts) > 1 else ''}"
     return f"{each} in {layers}, top {package.model.top_k}"
-
-
-def _counts(instructions: Mapping[str, int]) -> list[Count]:
-    """The largest counts, the rest as one."""
-    ranked = sorted(((name, count) for name, count in instructions.items() if count), key=lambda one: (-one[1], one[0]))
-    total, largest = sum(count for _, count in ranked), ranked[0][1] if ranked else 1
-    if len(ranked) > _MOST_COUNTS:
-        rest = ranked[_MOST_COUNTS:]
-        ranked = [*ranked[:_MOST_COUNTS], (f"{len(rest)} more", sum(count for _, count in rest))]
-    return [
-        Count(name, count, 100 * count / total, min(100.0, round(100 * count / largest, 2))) for name, count in ranked
-    ]

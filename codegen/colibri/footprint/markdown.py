@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from colibri.footprint.budget import Finding, Level
 from colibri.footprint.diff import Diff, RegionDiff, Side, by_weight, leaves
+from colibri.footprint.markdown_cells import head, line, plain, signed, size
 from colibri.footprint.report import RegionUse, Report
+from colibri.footprint.stack_markdown import stack_diff_lines, stack_lines
 from colibri.footprint.table import TITLES, below
 
-_MARKS = re.compile(r"([\\`*_{}\[\]<>|~#])")
 _ROWS_SHOWN = 100
 _INDENT = "&emsp;"
 
@@ -39,26 +39,29 @@ def _report_lines(report: Report, findings: tuple[Finding, ...], full: bool) -> 
     yield f"### Footprint of {_heading(report.package, report.scheme, report.board)}"
     yield ""
     yield from _findings(findings)
-    yield from _head("region", "used", "limit", "full", "free")
+    yield from head("region", "used", "limit", "full", "free")
     shown = [region for region in report.regions if region.groups]
     for region in shown:
         yield _region_line(region)
     for region in shown:
         yield ""
         largest = ", ".join(f"{group.kind.value} {group.bytes:,}" for group in region.groups if group.bytes)
-        yield f"<details><summary>{_plain(region.name)}: {largest}</summary>"
+        yield f"<details><summary>{plain(region.name)}: {largest}</summary>"
         yield ""
-        yield from _head("", "linked", "predicted")
+        yield from head("", "linked", "predicted", *(["observed"] if report.observed else []))
         for group in region.groups:
-            predicted = "–" if group.predicted is None else f"{group.predicted:,}"
-            yield _line(f"**{TITLES.get(group.kind, group.kind.value)}**", f"{group.bytes:,}", predicted)
-            for depth, name, size in below(group, full):
-                yield _line(_INDENT * (depth + 1) + _plain(name), f"{size:,}", "")
+            observed = [size(group.observed)] if report.observed else []
+            title = f"**{TITLES.get(group.kind, group.kind.value)}**"
+            yield line(title, f"{group.bytes:,}", size(group.predicted), *observed)
+            for depth, name, count in below(group, full):
+                yield line(_INDENT * (depth + 1) + plain(name), f"{count:,}", "", *(["" for _ in observed]))
         yield ""
         yield "</details>"
+    if report.stack is not None:
+        yield from stack_lines(report.stack, report.observed, full=full)
     if report.modelled is not None:
         yield ""
-        yield f"{_plain(report.modelled.text(report.board))}."
+        yield f"{plain(report.modelled.text(report.board))}."
     if not report.linked:
         yield ""
         yield "Linked past the limits to be measured; there is no product."
@@ -68,25 +71,27 @@ def _region_line(region: RegionUse) -> str:
     taken = region.used + region.reserve
     used = f"{region.used:,}" + (f" + {region.reserve:,} reserved" if region.reserve else "")
     if not region.limit:
-        return _line(_plain(region.name), used, "–", "–", "–")
+        return line(plain(region.name), used, "–", "–", "–")
     share, free = f"{100 * taken / region.limit:.1f} %", f"{region.limit - taken:,}"
-    return _line(_plain(region.name), used, f"{region.limit:,}", share, f"**{free}**" if region.over else free)
+    return line(plain(region.name), used, f"{region.limit:,}", share, f"**{free}**" if region.over else free)
 
 
 def _diff_lines(diff: Diff, findings: tuple[Finding, ...], full: bool) -> Iterator[str]:
-    changed = [f"{_plain(region.name)} {region.delta:+,}" for region in diff.regions if region.delta]
+    changed = [f"{plain(region.name)} {region.delta:+,}" for region in diff.regions if region.delta]
     yield f"### Footprint of {_side(diff.new)}: {', '.join(changed) if changed else 'no region changed'}"
     yield ""
     yield f"Compared with {_side(diff.old)}."
     yield ""
     yield from _findings(findings)
-    yield from _head("region", "old", "new", "change", "of the limit")
+    yield from head("region", "old", "new", "change", "of the limit")
     used = [region for region in diff.regions if region.old or region.new]
     for region in used:
         share = f"{100 * region.new / region.limit:.1f} %" if region.limit else "–"
-        yield _line(_plain(region.name), f"{region.old:,}", f"{region.new:,}", _signed(region.delta), share)
+        yield line(plain(region.name), f"{region.old:,}", f"{region.new:,}", signed(region.delta), share)
     for region in used:
         yield from _diff_details(region, full)
+    if diff.stack is not None:
+        yield from stack_diff_lines(diff.stack, full=full)
 
 
 def _diff_details(region: RegionDiff, full: bool) -> Iterator[str]:
@@ -99,24 +104,24 @@ def _diff_details(region: RegionDiff, full: bool) -> Iterator[str]:
     same = [row for row in rows if not row.delta]
     yield ""
     rows_changed = "1 row" if len(changed) == 1 else f"{len(changed):,} rows"
-    yield f"<details><summary>{_plain(region.name)}: {rows_changed} changed</summary>"
+    yield f"<details><summary>{plain(region.name)}: {rows_changed} changed</summary>"
     yield ""
-    yield from _head("", "old", "new", "change", "")
+    yield from head("", "old", "new", "change", "")
     for row in shown:
-        name = " / ".join(_plain(one) for one in (row.group.value, *row.path))
-        yield _line(name, f"{row.old:,}", f"{row.new:,}", _signed(row.delta), row.change.value)
+        name = " / ".join(plain(one) for one in (row.group.value, *row.path))
+        yield line(name, f"{row.old:,}", f"{row.new:,}", signed(row.delta), row.change.value)
     for title, others in (("smaller changes", rest), ("the same", same)):
         if others:
             old, new = sum(row.old for row in others), sum(row.new for row in others)
-            yield _line(f"*{len(others):,} {title}*", f"{old:,}", f"{new:,}", _signed(new - old), "")
-    yield _line("**total**", f"{region.old:,}", f"{region.new:,}", f"**{_signed(region.delta)}**", region.change.value)
+            yield line(f"*{len(others):,} {title}*", f"{old:,}", f"{new:,}", signed(new - old), "")
+    yield line("**total**", f"{region.old:,}", f"{region.new:,}", f"**{signed(region.delta)}**", region.change.value)
     yield ""
     yield "</details>"
 
 
 def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
     for finding in findings:
-        yield f"- **{'over budget' if finding.level is Level.FAIL else 'warning'}**: {_plain(str(finding))}"
+        yield f"- **{'over budget' if finding.level is Level.FAIL else 'warning'}**: {plain(str(finding))}"
     if findings:
         yield ""
 
@@ -126,21 +131,4 @@ def _side(side: Side) -> str:
 
 
 def _heading(*words: str) -> str:
-    return " · ".join(_plain(word) for word in words if word)
-
-
-def _head(*titles: str) -> Iterable[str]:
-    return _line(*titles), _line("---", *("---:" for _ in titles[1:]))
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _signed(number: int) -> str:
-    return f"{number:+,}" if number else "0"
-
-
-def _plain(text: str) -> str:
-    """A name with what Markdown or HTML would obey taken at its word."""
-    return _MARKS.sub(r"\\\1", " ".join(text.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return " · ".join(plain(word) for word in words if word)

@@ -1,4 +1,4 @@
-"""The stack for people: what the reserve consists of, the deepest path, what runs have shown."""
+"""The stack for people: what the reserve consists of, the deepest path, what runs have shown, two of them compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from colibri.footprint.stack import Observed, StackBound, StackUse
+from colibri.footprint.stack import Observed, StackBound, StackFrame, StackUse
+from colibri.footprint.stack_diff import StackDiff, StackFigure
 
 
 def print_stack(stack: StackUse, console: Console, *, full: bool = False) -> None:
@@ -24,13 +25,8 @@ def print_stack(stack: StackUse, console: Console, *, full: bool = False) -> Non
             console.print(f"stack of the model: {deepest.name} takes {deepest.bytes:,} at most", soft_wrap=True)
             console.print(Text(f"deepest: {path_text(deepest)}", "dim"), soft_wrap=True)
     else:
-        parts = f"{program.bytes:,} at most"
-        if stack.exception:
-            parts += f" + {stack.exception:,} exception frame"
-        parts += f" + {stack.margin:,} margin"
-        reserve = f" of {stack.reserve:,} reserved" if stack.reserve else ""
         style = "bold red" if stack.overflows else "yellow" if stack.short else ""
-        console.print(Text(f"stack: {parts} = {stack.needed or 0:,}{reserve}", style), soft_wrap=True)
+        console.print(Text(f"stack: {bound_text(stack)}", style), soft_wrap=True)
         console.print(Text(f"deepest: {path_text(program)}", "dim"), soft_wrap=True)
     if full:
         for entry in stack.entries:
@@ -39,9 +35,50 @@ def print_stack(stack: StackUse, console: Console, *, full: bool = False) -> Non
             console.print(Text(f"  {entry.name}: {size}  {way}", "dim"), soft_wrap=True)
 
 
+def bound_text(stack: StackUse) -> str:
+    """``188 at most + 108 exception frame + 256 margin = 576 of 4,096 reserved``; or why there is no bound."""
+    if stack.program.bytes is None:
+        return f"not bounded, {stack.program.unknown}"
+    parts = f"{stack.program.bytes:,} at most"
+    if stack.exception:
+        parts += f" + {stack.exception:,} exception frame"
+    reserve = f" of {stack.reserve:,} reserved" if stack.reserve else ""
+    return f"{parts} + {stack.margin:,} margin = {stack.needed or 0:,}{reserve}"
+
+
 def path_text(bound: StackBound) -> str:
     """``main 120 → frame_begin 48``."""
-    return " → ".join(f"{frame.function} {frame.bytes:,}" for frame in bound.path)
+    return frames_text(bound.path)
+
+
+def frames_text(path: tuple[StackFrame, ...]) -> str:
+    """The same for the frames alone."""
+    return " → ".join(f"{frame.function} {frame.bytes:,}" for frame in path)
+
+
+def print_stack_diff(stack: StackDiff, console: Console, *, full: bool = False) -> None:
+    """Print bound, need and reserve of both, the newer path where it differs, and the functions that changed.
+
+    Args:
+        full: those too that did not.
+    """
+    console.print(_change("stack", stack.bound, " at most", "bold"), soft_wrap=True)
+    for figure in (stack.needed, stack.reserve):
+        if full or figure.old != figure.new:
+            console.print(_change(f"  {figure.name}", figure), soft_wrap=True)
+    if full or stack.old_path != stack.new_path:
+        console.print(Text(f"  deepest: {frames_text(stack.new_path)}", "dim"), soft_wrap=True)
+    for figure in stack.entries:
+        if full or figure.old != figure.new:
+            console.print(_change(f"  {figure.name}", figure), soft_wrap=True)
+
+
+def _change(title: str, figure: StackFigure, what: str = "", style: str = "") -> Text:
+    old, new = ("–" if size is None else f"{size:,}" for size in (figure.old, figure.new))
+    line = Text.assemble((title, style), f"  {old} → {new} bytes{what}")
+    if figure.delta:
+        line.append(f"  {figure.delta:+,}", "red" if figure.delta > 0 else "green")
+    return line
 
 
 def print_observed(observed: tuple[Observed, ...], console: Console) -> None:

@@ -16,6 +16,7 @@ from colibri.emulate.protocol import Request
 from colibri.errors import BadInput, shown
 from colibri.package import Package
 
+MOST = 1024  # tokens or calls of a file that are run, if nothing else is said
 _SEED = 7
 _CALLS = 60  # of a sample model, built-in inputs
 _EXTREMES = (0.0, 1e-41, 1e-30, 1e6)  # times the first call's samples: zeros, denormals, very small, very large

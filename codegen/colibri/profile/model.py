@@ -87,6 +87,15 @@ class Estimate:
     assumes: str
     sources: tuple[str, ...]
 
+    def words(self) -> str:
+        """``between 41.2 and 58.9 ms at 168 MHz``; ``at least`` where nothing bounds it from above."""
+        low, high = self.milliseconds
+        unit, scale = ("ms", 1.0) if low >= 0.1 else ("µs", 1000.0)
+        clock = f"{unit} at {self.clock_mhz:g} MHz"
+        if high is None:
+            return f"at least {_three(low * scale)} {clock}"
+        return f"between {_three(low * scale)} and {_three(high * scale)} {clock}"
+
 
 @dataclass(frozen=True)
 class PositionCost:
@@ -187,6 +196,20 @@ class ControlFlow:
 
 
 @dataclass(frozen=True)
+class ExpertUse:
+    """How often an expert ran.
+
+    Attributes:
+        expert: its number in the checkpoint.
+        inferences: in which its weights were read, of `ControlFlow.inferences`.
+    """
+
+    layer: int
+    expert: int
+    inferences: int
+
+
+@dataclass(frozen=True)
 class Profile:
     """The whole profile of a package in one emulator.
 
@@ -198,6 +221,8 @@ class Profile:
         positions: first, middle and last of the context; one for samples (the call of median cost).
         no_steps: why steps and layers are missing; empty when they are not.
         no_estimate: why there is no estimate; empty when there is one.
+        experts: all of them, by layer and number, those that never ran too; on the same inputs as the spread.
+        abi_hash: of the package that was measured, like ``recipe_hash``.
     """
 
     schema: int
@@ -216,3 +241,11 @@ class Profile:
     control_flow: ControlFlow
     no_steps: str
     no_estimate: str
+    experts: tuple[ExpertUse, ...] = ()
+    abi_hash: str = ""
+    recipe_hash: str = ""
+
+
+def _three(value: float) -> str:
+    """Three digits are already more than such a range is worth."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"

@@ -13,6 +13,7 @@ from colibri.errors import DoesNotFit, UsageError
 from colibri.package import Package
 from colibri.profile.control_flow import compare, spreads
 from colibri.profile.estimate import Estimator, make_estimator
+from colibri.profile.experts import expert_use
 from colibri.profile.inputs import Inputs
 from colibri.profile.measure import Inference, Measured, measure
 from colibri.profile.model import SCHEMA, Estimate, FunctionCost, MemoryCost, PositionCost, Prefill, Profile
@@ -99,6 +100,9 @@ def make_profile(
         control_flow=compare(seen, watch, model),
         no_steps=why_no_steps(package, first, watch),
         no_estimate=next((why for _, why in costs if why), ""),
+        experts=expert_use(seen.inferences, watch),
+        abi_hash=package.abi_hash,
+        recipe_hash=package.recipe_hash,
     )
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from colibri.profile.model import ControlFlow, Estimate, PositionCost, Profile, Spread, Verdict
+from colibri.profile.model import ControlFlow, PositionCost, Profile, Spread, Verdict
 
 _FUNCTIONS = 12
 _FOREIGN = " (not the package's)"
@@ -171,29 +171,14 @@ def _print_estimate(profile: Profile, console: Console) -> None:
     estimates = [(cost, cost.estimate) for cost in profile.positions if cost.estimate is not None]
     console.print(
         Text(
-            "estimate of time, from a table of cycles yet to be checked; not measured",
+            "estimate of time, from documents; not measured",
             "bold",
         )
     )
     for cost, estimate in estimates:
         name = f"position {cost.position}" if profile.unit == "token" else profile.unit
-        console.print(f"  {name}: {range_of(estimate)}", soft_wrap=True)
+        console.print(f"  {name}: {estimate.words()}", soft_wrap=True)
     first = estimates[0][1]
     console.print(f"  assumes {first.assumes}", soft_wrap=True)
     for source in first.sources:
         console.print(Text(f"  source: {source}", "dim"), soft_wrap=True)
-
-
-def range_of(estimate: Estimate) -> str:
-    """``between 41.2 and 58.9 ms at 168 MHz``; ``at least`` where nothing bounds it from above."""
-    low, high = estimate.milliseconds
-    unit, scale = ("ms", 1.0) if low >= 0.1 else ("µs", 1000.0)
-    clock = f"{unit} at {estimate.clock_mhz:g} MHz"
-    if high is None:
-        return f"at least {_three(low * scale)} {clock}"
-    return f"between {_three(low * scale)} and {_three(high * scale)} {clock}"
-
-
-def _three(value: float) -> str:
-    """Three digits are already more than such a range is worth."""
-    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
