@@ -10,6 +10,9 @@ import pytest
 from compiling import COMPILERS, WARNINGS
 from small_models import HOST_BOARD, ORACLE, PORTABLE_BOARD, ROOT, SHAKESPEARE, make_package, sensor
 
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
+
 
 def shown(readme: Path) -> str:
     (code,) = re.findall(r"```c\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
@@ -55,7 +58,8 @@ def test_code_of_a_bare_boards_readme(tmp_path: Path) -> None:
 
 def test_code_of_the_projects_readme(tmp_path: Path) -> None:
     """Its calls stand outside of a function and leave their answers unread, as a sketch may."""
-    make_package(SHAKESPEARE, tmp_path / "package", PORTABLE_BOARD, context=8)
+    demo = {"scheme": Scheme.W4A8, "kv": StateType.F16, "prefill": 8}
+    make_package(SHAKESPEARE, tmp_path / "package", "nucleo-h743zi", **demo)
     memory, calls = shown(ROOT / "README.md").split("\n\nshakespeare_moe_context *model;\n")
     run = "run(const uint32_t *prompt, uint32_t length, float *logits)"
     body = f"{{\nshakespeare_moe_context *model;\n{calls}}}\n"
