@@ -13,17 +13,20 @@ from colibri.emulate.runner import run
 from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit, EmulatorFailed
 from colibri.footprint.call_tree import CallTree
-from colibri.footprint.stack import Bounds, Observed, ObservedBlock, ObservedEntry, open_tree
+from colibri.footprint.stack import Bounds, Observed, ObservedBlock, ObservedEntry, ObservedPages, open_tree
 from colibri.package import Package, load_package
 from colibri.testing import chosen_emulators, read_cases
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import image_name
 from colibri.vectors import Case
 
+_VERIFY = "V"  # the request that reads all of model.bin
+_ANSWERS = "answer_requests"  # of the test program under Linux: it begins at the top of the port's own stack
 
-def observable(package: Package, emulator: Emulator) -> bool:
-    """Whether the plugin runs there and the image says where its stack is: on bare metal."""
-    return package.board.kind is BoardKind.BARE and emulator.kind is not EmulatorKind.NATIVE
+
+def observable(emulator: Emulator) -> bool:
+    """Whether the plugin runs there: in QEMU."""
+    return emulator.kind is not EmulatorKind.NATIVE
 
 
 def observe(
@@ -48,7 +51,7 @@ def observe(
     """
     package = load_package(folder)
     cases = read_cases(folder)
-    chosen = [one for one in chosen_emulators(package, emulators) if observable(package, one)]
+    chosen = [one for one in chosen_emulators(package, emulators) if observable(one)]
     if chosen and not build(folder, sorted({image_name(package.board, emulator, "test") for emulator in chosen})):
         raise DoesNotFit("the test image does not fit", where=package.board.id, hint="see `colibri report`")
     results = []
@@ -70,18 +73,20 @@ class _Observer:
         self._tree = open_tree(folder, package, self._image)
         self._bounds = Bounds(self._tree)
         self._symbols = Symbols.of(self._image)
+        self._root, self._watched = _root(package), _watched(package, self._symbols)
 
     def all(self, cases: Sequence[Case], *, entries: bool) -> Observed:
-        use = self._run(cases, ())
-        program = ObservedEntry("port_start", self._bounds.of("port_start").bytes, self._depth(use, 0))
+        use = self._run(cases)
+        program = ObservedEntry(self._root, self._bounds.of(self._root).bytes, self._depth(use, 0))
         found = tuple(self._entry(chain, cases, ops) for chain, ops in self._chains()) if entries else ()
-        return Observed(self._emulator.name, program, found, self._memory(use))
+        inference = self._run([case for case in cases if case.op != _VERIFY])
+        return Observed(self._emulator.name, program, found, self._memory(inference), self._weights(inference))
 
     def _chains(self) -> list[tuple[tuple[str, ...], str]]:
         """How the test program reaches each public function, and the requests that make it do so."""
         p = self._package.prefix
         chains = [
-            (("colibri_verify",), "V"),
+            (("colibri_verify",), _VERIFY),
             ((f"{p}_init",), "I"),
             ((f"{p}_init", "colibri_check"), "I"),
             ((f"{p}_used_bytes",), "I"),
@@ -100,11 +105,13 @@ class _Observer:
     def _entry(self, chain: tuple[str, ...], cases: Sequence[Case], ops: str) -> ObservedEntry:
         name = chain[-1]
         bound = self._bounds.of(name).bytes
-        above = depth_of(self._tree, chain)
+        above = depth_of(self._tree, chain, self._root)
         if above is None:
             return ObservedEntry(name, bound, None)
         use = self._run([case for case in cases if case.op in ops], self._extents(name))
-        return ObservedEntry(name, bound, self._depth(use, above))
+        # What the call pushed was written by the caller, which is not looked at; to return it is read.
+        pushed = self._tree.pushed if use.loads else 0
+        return ObservedEntry(name, bound, max(pushed, self._depth(use, above)))
 
     def _extents(self, name: str) -> tuple[AddressRange, ...]:
         """The code of a function and of all that it calls."""
@@ -116,8 +123,8 @@ class _Observer:
                 pending += [call.target for call in self._tree.function(address).calls]
         return tuple(AddressRange(*extent) for address in sorted(seen) for extent in self._tree.extents(address))
 
-    def _run(self, cases: Sequence[Case], within: tuple[AddressRange, ...]) -> MemoryUse:
-        plugin = memory_check(self._image)
+    def _run(self, cases: Sequence[Case], within: tuple[AddressRange, ...] = ()) -> MemoryUse:
+        plugin = replace(memory_check(self._image), watched=self._watched)
         outcome = run(
             self._image,
             self._package.board,
@@ -142,21 +149,39 @@ class _Observer:
         for block in self._package.memory.blocks:
             start = self._symbols.values.get(f"{self._package.prefix}_{block.name}")
             if start is not None and (touched := use.touched(start)) is not None:
-                found.append(ObservedBlock(block.region, touched.high - start, touched.pages))
+                found.append(ObservedBlock(block.region, touched.high - start, touched.pages, touched.of_pages))
         return tuple(found)
 
+    def _weights(self, use: MemoryUse) -> ObservedPages | None:
+        start = self._symbols.values.get(f"{self._package.prefix}_bin")
+        touched = use.touched(start) if start is not None else None
+        return ObservedPages(touched.pages, touched.of_pages) if touched is not None else None
 
-def depth_of(tree: CallTree, chain: tuple[str, ...]) -> int | None:
-    """Bytes of stack in use when the last function of a chain begins.
+
+def _root(package: Package) -> str:
+    """The function that begins with an empty stack."""
+    return "port_start" if package.board.kind is BoardKind.BARE else _ANSWERS
+
+
+def _watched(package: Package, symbols: Symbols) -> tuple[AddressRange, ...]:
+    """The weights and each block of the model's memory, as far as they are in the image."""
+    sizes = {f"{package.prefix}_{block.name}": block.total for block in package.memory.blocks}
+    sizes[f"{package.prefix}_bin"] = package.model_bin_bytes
+    starts = {name: symbols.values[name] for name in sizes if name in symbols.values}
+    return tuple(AddressRange(start, start + sizes[name]) for name, start in starts.items())
+
+
+def depth_of(tree: CallTree, chain: tuple[str, ...], root: str) -> int | None:
+    """Bytes of stack in use when the last function of a chain is called, without what the call itself pushes.
 
     Args:
-        chain: functions that call each other; ``main`` calls the first.
+        chain: functions that call each other. The program's loop calls the first: ``main``, or the root under Linux.
+        root: begins with an empty stack.
 
     Returns:
         None when a function of the chain is called with different depths, or not at all.
     """
-    depth = _start_depth(tree)
-    caller = tree.address("main")
+    depth, caller = (0, tree.address(root)) if root == _ANSWERS else (_start_depth(tree), tree.address("main"))
     for name in chain:
         target = tree.address(name)
         if depth is None or caller is None or target is None:

@@ -1,4 +1,4 @@
-"""The stack on every bare-metal board: the bound holds, is not far above what runs show, and is what is reserved."""
+"""The stack on every board: the bound holds, is not far above what runs show, and is what is reserved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 
 from colibri.boards.load import board_names, load_board
-from colibri.boards.profile import BoardKind
+from colibri.boards.profile import BoardKind, EmulatorKind
+from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit
 from colibri.footprint.observed import with_observed
 from colibri.footprint.report import make_report
@@ -23,6 +24,7 @@ from colibri.testing import check_package
 from colibri.toolchain.build import build
 
 BARE = [name for name in board_names() if load_board(name).kind is BoardKind.BARE]
+LINUX = [name for name in board_names() if load_board(name).kind is BoardKind.LINUX]
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
     "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
@@ -49,20 +51,33 @@ def require(board: str, entry: ObservedEntry) -> None:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", BARE)
+@pytest.mark.parametrize("board", [*BARE, *LINUX])
 def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> None:
     folder, package = made(model, board, make)
     runs = observe(folder)
-    assert [run.emulator for run in runs] == [emulator.name for emulator in package.board.emulators]
+    emulators = [emulator for emulator in package.board.emulators if emulator.kind is not EmulatorKind.NATIVE]
+    assert [run.emulator for run in runs] == [emulator.name for emulator in emulators]
     for run in runs:
         assert [entry.name.replace(package.prefix, "P") for entry in run.entries] == CALLED[model]
-        for entry in (run.program, *run.entries):
+        for entry in run.entries:
             require(f"{board} on {run.emulator}", entry)
+        if package.board.cpu.arch != "riscv32":  # a frame there is a multiple of 16, and what fills it up lies lowest
+            check = next(entry for entry in run.entries if entry.name == "colibri_check")
+            assert check.observed == check.bound  # neither is off by what a call pushes
+        if board in BARE:
+            require(f"{board} on {run.emulator}", run.program)
+        else:  # the C library reads and writes for it
+            assert run.program.bound is None
+            assert (run.program.observed or 0) > max(entry.observed or 0 for entry in run.entries)
         # The last bytes of a block may be alignment that nobody writes.
         assert [seen.region for seen in run.memory] == [block.region for block in package.memory.blocks]
         for seen, block in zip(run.memory, package.memory.blocks, strict=True):
             assert block.total - 16 < seen.high_water <= block.total
             assert 0 <= seen.pages - block.total // 4096 <= 2
+            assert seen.pages <= seen.of_pages <= seen.pages + 1
+        assert run.weights is not None
+        assert run.weights.of_pages - package.model_bin_bytes // 4096 in (1, 2)
+        assert 0.9 * run.weights.of_pages <= run.weights.pages <= run.weights.of_pages
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -87,7 +102,7 @@ def test_the_machine_code_has_the_frames_that_the_compiler_says(board: str, mode
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", ["raspberry-pi-5", "x86-64-v3", "aarch64-sve2"])
+@pytest.mark.parametrize("board", LINUX)
 def test_the_model_is_bounded_under_linux(board: str, model: str, make: Make) -> None:
     folder, package = made(model, board, make)
     build(folder)
@@ -96,6 +111,15 @@ def test_the_model_is_bounded_under_linux(board: str, model: str, make: Make) ->
     assert [(entry.name, entry.unknown) for entry in use.entries if entry.bytes is None] == []
     assert use.program.bytes is None
     assert (use.reserve, use.needed, use.short) == (0, None, 0)
+
+
+@pytest.mark.parametrize("board", LINUX)
+def test_the_stack_of_the_test_program_is_not_in_the_product(board: str, make: Make) -> None:
+    folder, _ = made("sensor", board, make)
+    build(folder)
+    stack = {"port_stack", "port_stack_limit", "port_stack_top", "port_call_at", "port_on_stack"}
+    assert stack & set(Symbols.of(folder / "build/test.elf").values) == stack
+    assert stack & set(Symbols.of(folder / "build/product.elf").values) == set()
 
 
 @pytest.mark.emulator
@@ -139,8 +163,8 @@ def test_observed_figures_stand_in_their_rows(make: Make) -> None:
     folder, package = made("sensor", "nucleo-h743zi", make)
     build(folder, ["build/product.elf"])
     runs = [
-        Observed("one", ObservedEntry("port_start", 240, 200), (), (ObservedBlock("dtcm", 300, 1),)),
-        Observed("two", ObservedEntry("port_start", 240, 236), (), (ObservedBlock("dtcm", 280, 1),)),
+        Observed("one", ObservedEntry("port_start", 240, 200), (), (ObservedBlock("dtcm", 300, 1, 1),)),
+        Observed("two", ObservedEntry("port_start", 240, 236), (), (ObservedBlock("dtcm", 280, 1, 1),)),
     ]
     report = with_observed(make_report(folder), runs, package)
     figures = {group.kind.value: group.observed for region in report.regions for group in region.groups}

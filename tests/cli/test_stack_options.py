@@ -8,10 +8,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from colibri.boards.profile import EmulatorKind
 from colibri.cli.build import command as build
 from colibri.cli.report import command as report
 from colibri.errors import UsageError
 from colibri.footprint.report import Report
+from colibri.package import load_package
 
 CHECKPOINT = Path(__file__).resolve().parents[2] / "examples" / "load-moe" / "top1-e4"
 
@@ -46,11 +48,28 @@ def test_full_report_bounds_each_public_function(tmp_path: Path) -> None:
     assert "  top1_e4_init: " in text
 
 
-def test_linux_is_not_observed(tmp_path: Path) -> None:
+@pytest.mark.emulator
+def test_observed_under_linux(tmp_path: Path) -> None:
     built(tmp_path / "p", "x86-64-v3", "--fit-stack")
-    done = CliRunner().invoke(report, [str(tmp_path / "p"), "--observe"])
+    done = CliRunner().invoke(report, [str(tmp_path / "p"), "--observe", "--json"])
+    (run,) = msgspec.json.decode(done.stdout, type=Report).observed
+    assert run.emulator == "qemu-x86_64"
+    assert run.weights is not None
+    text = CliRunner().invoke(report, [str(tmp_path / "p"), "--observe"]).stdout
+    touched, all_pages = run.weights.pages, run.weights.of_pages
+    assert f"touched on qemu-x86_64: weights {touched} of {all_pages}, memory in ram 1 of 1" in text
+
+
+def test_a_native_run_is_not_observed(tmp_path: Path) -> None:
+    built(tmp_path / "p", "x86-64-v3")
+    folder = tmp_path / "p"
+    package = load_package(folder)
+    native = tuple(one for one in package.board.emulators if one.kind is EmulatorKind.NATIVE)
+    board = msgspec.structs.replace(package.board, emulators=native)
+    msgspec.structs.replace(package, board=board).save(folder)
+    done = CliRunner().invoke(report, [str(folder), "--observe"])
     assert done.exit_code == 0
-    assert "nothing is observed on a Linux board" in done.stderr
+    assert "nothing is observed, the board has no emulator but a native run" in done.stderr
 
 
 @pytest.mark.emulator

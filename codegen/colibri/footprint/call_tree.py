@@ -41,6 +41,7 @@ class CallTree:
 
     Attributes:
         public: names of global functions.
+        pushed: bytes that a call itself pushes.
         reserve: bytes between `port_stack_limit` and `port_stack_top`; 0 when the image has no such symbols.
 
     Args:
@@ -57,7 +58,7 @@ class CallTree:
     def __init__(self, image: Path, frames: CompilerFrames, arch: str, objdump: str) -> None:
         if arch not in READERS:
             raise BadInput(f"no reader for the machine code of {arch}", where=str(image))
-        decode, comment, pushed = READERS[arch]
+        decode, comment, self.pushed = READERS[arch]
         self._frames = frames
         symbols = _read_symbols(image, arch)
         self._functions, self.public, self.reserve = symbols.functions, symbols.public, symbols.reserve
@@ -66,7 +67,7 @@ class CallTree:
             self._names.setdefault(start, name)
         self._addresses = {name: start for start, _, name in reversed(self._functions)}
         self._objects = _objects(image)
-        self._code = MachineCode(_disassemble(image, objdump, comment), self._functions, decode, pushed)
+        self._code = MachineCode(_disassemble(image, objdump, comment), self._functions, decode, self.pushed)
         self._read: dict[int, Function] = {}
 
     def address(self, name: str) -> int | None:

@@ -8,6 +8,9 @@ from pathlib import Path
 from colibri.errors import BadInput
 from colibri.footprint.symbols import Symbol, SymbolKind, read_symbols
 
+# All of these come out of pyelftools, besides its own, when a table of the file is damaged.
+READING_FAILED = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -107,17 +110,7 @@ def read_image(path: Path, *, hint: str = "build the package again") -> Image:
             thumb = elf["e_machine"] == "EM_ARM"
     except BadInput as error:
         raise BadInput(error.what, where=path.name, hint=hint) from None
-    except (
-        ELFError,
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        AssertionError,
-    ) as error:
-        # All of these come out of pyelftools when a table of the file is damaged.
+    except (ELFError, *READING_FAILED) as error:
         reason = str(error) or "its tables are damaged"
         raise BadInput(f"not a readable ELF file: {reason}", where=path.name, hint=hint) from None
     if not segments:

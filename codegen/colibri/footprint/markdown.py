@@ -62,6 +62,9 @@ def _report_lines(report: Report, findings: tuple[Finding, ...], full: bool) -> 
     if report.modelled is not None:
         yield ""
         yield f"{plain(report.modelled.text(report.board))}."
+    if report.library is not None:
+        yield ""
+        yield f"{plain(report.library.text())}."
     if not report.linked:
         yield ""
         yield "Linked past the limits to be measured; there is no product."

@@ -14,6 +14,7 @@ from colibri.errors import BadInput, ColibriError, DoesNotFit
 from colibri.footprint.attribute import GroupKind, Piece, attribute
 from colibri.footprint.elf import read_image
 from colibri.footprint.layout import Layout, lay_out
+from colibri.footprint.library import LibraryUse, library_use
 from colibri.footprint.linker import parse_map, parse_usage
 from colibri.footprint.owners import Owners
 from colibri.footprint.stack import Observed, StackUse, stack_use
@@ -127,6 +128,7 @@ class Report(msgspec.Struct, frozen=True):
         stack: bound of the stack; None for a program without its package.
         observed: runs of the test program that were watched.
         modelled: None when code, tables and data were not predicted.
+        library: what firmware links in place of the product's port; None for a program without its package.
     """
 
     schema: int
@@ -141,6 +143,7 @@ class Report(msgspec.Struct, frozen=True):
     stack: StackUse | None = None
     observed: tuple[Observed, ...] = ()
     modelled: Modelled | None = None
+    library: LibraryUse | None = None
 
     @property
     def alone(self) -> bool:
@@ -228,6 +231,7 @@ def make_report(folder: Path) -> Report:
         emulators=tuple(EmulatorNote(e.name, str(e.proves), e.note) for e in package.board.emulators),
         stack=stack_use(folder, package, elf),
         modelled=_modelled(package),
+        library=library_use(build / f"lib{package.prefix}.a"),
     )
 
 

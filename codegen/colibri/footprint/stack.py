@@ -94,32 +94,49 @@ class ObservedEntry(msgspec.Struct, frozen=True):
         return self.observed / self.bound if self.observed is not None and self.bound else None
 
 
+class ObservedPages(msgspec.Struct, frozen=True):
+    """What a run touched, in pages of 4,096 bytes at multiples of 4,096.
+
+    Attributes:
+        pages: of which at least one byte was read or written.
+        of_pages: all in which something lies.
+    """
+
+    pages: int
+    of_pages: int
+
+
 class ObservedBlock(msgspec.Struct, frozen=True):
     """What a run touched of a block of the model's memory.
 
     Attributes:
         high_water: bytes from its start to the end of the last touched one.
-        pages: of 4,096 bytes, touched at all.
+        pages: of 4,096 bytes at multiples of 4,096, of which at least one byte was read or written.
+        of_pages: all in which the block lies.
     """
 
     region: str
     high_water: int
     pages: int
+    of_pages: int = 0
 
 
 class Observed(msgspec.Struct, frozen=True):
     """A run of the test program over all golden inputs. All sizes in bytes.
 
     Attributes:
-        program: bound and depth of the whole test program.
+        program: bound and depth of the whole test program; under Linux of all that answers a request.
         entries: public functions that the test program calls, in the order of its calls.
         memory: for each block of the model's memory, what was touched in it.
+        weights: pages of `model.bin`, as it is linked in, that initialisation and inference read; the check of its
+            checksums, which reads all, is left out. None when it was not watched.
     """
 
     emulator: str
     program: ObservedEntry
     entries: tuple[ObservedEntry, ...]
     memory: tuple[ObservedBlock, ...]
+    weights: ObservedPages | None = None
 
 
 def stack_use(folder: Path, package: Package, image: Path) -> StackUse:
@@ -139,7 +156,7 @@ def stack_use(folder: Path, package: Package, image: Path) -> StackUse:
         exception=exception,
         margin=margin,
         needed=needed,
-        reserve=tree.reserve,
+        reserve=tree.reserve if package.board.kind is BoardKind.BARE else 0,
         entries=tuple(bounds.of(name) for name in entry_points(tree, package)),
     )
 

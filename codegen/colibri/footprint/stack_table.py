@@ -82,7 +82,7 @@ def _change(title: str, figure: StackFigure, what: str = "", style: str = "") ->
 
 
 def print_observed(observed: tuple[Observed, ...], console: Console) -> None:
-    """Print bound and observed depth of the test program and of each public function that it calls."""
+    """Print bound and observed depth of the test program and of its public functions, and the pages touched."""
     for one in observed:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         table.add_column(f"stack on {one.emulator}", min_width=36, overflow="fold")
@@ -96,3 +96,12 @@ def print_observed(observed: tuple[Observed, ...], console: Console) -> None:
                 "–" if entry.ratio is None else f"{100 * entry.ratio:.0f} %",
             )
         console.print(table)
+        if pages := _pages_text(one):
+            console.print(f"pages of 4,096 bytes touched on {one.emulator}: {pages}", soft_wrap=True)
+
+
+def _pages_text(observed: Observed) -> str:
+    """``weights 309 of 321, memory in dtcm 8 of 8``."""
+    parts = [("weights", observed.weights.pages, observed.weights.of_pages)] if observed.weights else []
+    parts += [(f"memory in {block.region}", block.pages, block.of_pages) for block in observed.memory]
+    return ", ".join(f"{name} {pages:,} of {of_pages:,}" for name, pages, of_pages in parts)

@@ -58,6 +58,8 @@ def print_report(report: Report, console: Console, *, full: bool = False) -> Non
         console.print(f"unused: {', '.join(unused)} bytes")
     if report.modelled is not None:
         console.print(report.modelled.text(report.board))
+    if report.library is not None:
+        console.print(report.library.text(), soft_wrap=True)
     _print_verdict(report, console)
     for emulator in report.emulators:
         note = f": {emulator.note}" if emulator.note else ""

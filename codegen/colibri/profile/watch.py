@@ -79,7 +79,7 @@ def make_watch(folder: Path, package: Package, image: Path, *, memory: bool) -> 
     areas: tuple[Area, ...] = ()
     if memory:
         bare = package.board.kind is BoardKind.BARE
-        # Under Linux the stack is anywhere, so what may be touched is not known.
+        # Under Linux the C library has memory of its own, so what may be touched is not known.
         plugin = memory_check(image) if bare else Plugin(check=True)
         areas = tuple(sorted(_areas(package, symbols), key=lambda area: area.range))
     plugin = replace(

@@ -4,6 +4,9 @@
 
 #include "frames.h"
 #include "port.h"
+#if defined(__linux__)
+#include "posix/stack.h"
+#endif
 
 /* a function of its own in the image, so that the host can name it. */
 #define APART __attribute__((noinline))
@@ -78,7 +81,7 @@ APART void endless_loop(void)
     }
 }
 
-int main(void)
+static int answer_requests(void)
 {
     struct requests requests = {0};
     struct frames   frames   = {0};
@@ -173,4 +176,13 @@ int main(void)
             return 45;
         }
     }
+}
+
+int main(void)
+{
+#if defined(__linux__)
+    return port_on_stack(answer_requests);
+#else
+    return answer_requests();
+#endif
 }

@@ -22,6 +22,7 @@ class AddressRange:
         return f"{self.low:x}-{self.high:x}"
 
 
+_BARE_START = "port_start"  # where an image begins that brings its own start-up
 _BLOCKS = ".colibri."  # prefix of the sections of the model's memory
 _LAST_ADDRESS = (1 << 64) - 1
 _SYSTEM_CONTROL_SPACE = AddressRange(0xE000E000, 0xE000F000)
@@ -95,8 +96,8 @@ def memory_check(image: Path, functions: Iterable[str] = (), objects: Mapping[st
 
     A bare-metal image may touch its own segments and nothing else (the copy of ``.data`` in flash included, and
     on Arm the system control space); its stack and the model's memory are watched. Of a Linux program, whose C library
-    has its own ways, only the given functions are looked at. They may touch ``objects``, constants, and what is not
-    the image's, such as the stack, which lies anywhere.
+    has its own ways, only the given functions are looked at. They may touch ``objects``, constants, the stack of a test
+    program, and what is not the image's, such as any other stack.
 
     Args:
         functions: names to look at; none means all code of the image.
@@ -134,13 +135,14 @@ def memory_check(image: Path, functions: Iterable[str] = (), objects: Mapping[st
             for section in elf.iter_sections()
             if section.name.startswith(_BLOCKS) and section["sh_size"]
         ]
+    stack = _stack(symbols)
     try:
         within = [AddressRange(*symbols.range_of(name)) for name in functions] or within
     except KeyError as error:
         raise BadInput(f"no function {error}", where=str(image)) from None
-    if "port_stack_limit" not in symbols.values:
+    if _BARE_START not in symbols.values:
         if objects is None:
-            return Plugin(check=True, within=tuple(within), watched=tuple(watched))
+            return Plugin(check=True, within=tuple(within), stack=stack, watched=tuple(watched))
         image_end = max(part.high for part in (*read_only, *read_write))
         touched = [_sized(symbols.values[name], size) for name, size in objects.items() if name in symbols.values]
         elsewhere = [
@@ -151,7 +153,8 @@ def memory_check(image: Path, functions: Iterable[str] = (), objects: Mapping[st
             check=True,
             within=tuple(within),
             read_only=tuple(read_only),
-            read_write=(*touched, *elsewhere),
+            read_write=(*touched, *elsewhere, *([stack] if stack else [])),
+            stack=stack,
             watched=tuple(watched),
         )
     return Plugin(
@@ -159,9 +162,15 @@ def memory_check(image: Path, functions: Iterable[str] = (), objects: Mapping[st
         within=tuple(within),
         read_only=tuple(read_only),
         read_write=tuple(read_write),
-        stack=AddressRange(symbols.values["port_stack_limit"], symbols.values["port_stack_top"]),
+        stack=stack,
         watched=tuple(watched),
     )
+
+
+def _stack(symbols: Symbols) -> AddressRange | None:
+    """The stack of a bare-metal image, or that on which a test program answers under Linux."""
+    limit, top = (symbols.values.get(name) for name in ("port_stack_limit", "port_stack_top"))
+    return AddressRange(limit, top) if limit is not None and top is not None else None
 
 
 def _sized(start: int, size: int) -> AddressRange:

@@ -17,6 +17,7 @@ _MAGIC = 0x52455652455342
 _VERSION = 3
 _BLOCK, _MARK, _RANGE, _SNAPSHOT, _WATCH = 1, 2, 3, 4, 5
 _NONE = 2**64 - 1
+_PAGE_BITS = 12
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ class Touched:
     low: int
     high: int
     pages: int
+
+    @property
+    def of_pages(self) -> int:
+        """All pages in which the range lies."""
+        start, end = self.range
+        return (end - 1 >> _PAGE_BITS) - (start >> _PAGE_BITS) + 1
 
 
 @dataclass(frozen=True)
