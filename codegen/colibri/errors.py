@@ -104,3 +104,12 @@ class EmulatorFailed(ColibriError):
     """The emulator hung, crashed or reported a fault."""
 
     exit_code = 7
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes in words.
+
+    >>> in_bytes(1), in_bytes(1234)
+    ('1 byte', '1,234 bytes')
+    """
+    return f"{count:,} byte{'' if count == 1 else 's'}"

@@ -93,7 +93,7 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
 def test_only_fail_fails() -> None:
     warning = Finding(Level.WARN, ("flash",), 600, 0, 500, 100, "b.toml")
     require_budgets((warning,), "b.toml")
-    with pytest.raises(DoesNotFit, match=r"b\.toml: over budget: flash / code by 1 bytes"):
+    with pytest.raises(DoesNotFit, match=r"b\.toml: over budget: flash / code by 1 byte"):
         require_budgets((warning, Finding(Level.FAIL, ("flash", "code"), 190, 0, 189, 1, "b.toml")), "b.toml")
 
 

@@ -196,7 +196,7 @@ def test_budget_and_reserve_count(firmware: Firmware) -> None:
     firmware.reserve = 100
     report = make_report(firmware.link())
     assert report.over() == [("ram", 1)]
-    with pytest.raises(DoesNotFit, match="ram by 1 bytes"):
+    with pytest.raises(DoesNotFit, match="ram by 1 byte"):
         report.require_fit()
     firmware.reserve = 99
     make_report(firmware.link()).require_fit()

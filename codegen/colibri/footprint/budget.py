@@ -11,7 +11,7 @@ import msgspec
 
 from colibri.boards.words import nearest
 from colibri.checkpoint.untrusted import read_toml
-from colibri.errors import BadInput, DoesNotFit
+from colibri.errors import BadInput, DoesNotFit, in_bytes
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import Part, Report
 
@@ -119,7 +119,7 @@ def require_budgets(findings: tuple[Finding, ...], source: str) -> None:
     """
     failed = [one for one in findings if one.level is Level.FAIL and not one.of_board]
     if failed:
-        rows = ", ".join(f"{' / '.join(one.path)} by {one.over:,} bytes" for one in failed)
+        rows = ", ".join(f"{' / '.join(one.path)} by {in_bytes(one.over)}" for one in failed)
         raise DoesNotFit(f"over budget: {rows}", where=source)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from colibri.boards.profile import BoardKind, Holds, MemoryKind
 from colibri.checkpoint.untrusted import read_bounded
-from colibri.errors import BadInput, ColibriError, DoesNotFit
+from colibri.errors import BadInput, ColibriError, DoesNotFit, in_bytes
 from colibri.footprint.attribute import GroupKind, Piece, attribute
 from colibri.footprint.elf import read_image
 from colibri.footprint.layout import Layout, lay_out
@@ -165,7 +165,7 @@ class Report(msgspec.Struct, frozen=True):
             DoesNotFit: the bytes over, per region; or a stack reserve below the bound.
         """
         if over := self.over():
-            regions = ", ".join(f"{name} by {excess:,} bytes" for name, excess in over)
+            regions = ", ".join(f"{name} by {in_bytes(excess)}" for name, excess in over)
             raise DoesNotFit(
                 f"the image is too large: {regions}",
                 where=self.board,

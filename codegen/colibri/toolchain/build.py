@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, lack_of_room, no_room
+from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, in_bytes, lack_of_room, no_room
 from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT
 
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
@@ -119,7 +119,7 @@ def _failures(output: str) -> dict[str, str]:
 
 def _too_large(text: str) -> str:
     over = dict(_OVERFLOW.findall(text))
-    regions = ", ".join(f"{region} by {int(count):,} bytes" for region, count in over.items())
+    regions = ", ".join(f"{region} by {in_bytes(int(count))}" for region, count in over.items())
     return f"does not fit: {regions or 'region ' + ', '.join(dict.fromkeys(_TOO_LARGE.findall(text)))}"
 
 
