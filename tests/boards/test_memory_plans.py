@@ -150,6 +150,17 @@ def test_pins_move_things_and_keep_bits(make: Make, plain: str, tmp_path: Path) 
     assert digest_of(folder) == plain
 
 
+@pytest.mark.emulator
+def test_all_kernels_stay_in_flash(make: Make, plain: str, tmp_path: Path) -> None:
+    """In the emulator the flash lies where ITCM is on the board, which then nothing uses."""
+    file = tmp_path / "place.toml"
+    file.write_text('[kernels]\n"*" = "flash"\n')
+    options = Options(scheme=Scheme.W4A8, context=48, prefill=3, pins=load_pins(file))
+    folder, package = make(MODEL, "nucleo-h743zi", options)
+    assert package.fast_code is None
+    assert digest_of(folder) == plain
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -55,6 +55,7 @@ def check_board(board: Board, where: str) -> None:
     """
     check_safe(board, where)
     _check_regions(board, where)
+    _check_maps(board, where)
     if board.kind is BoardKind.BARE:
         _check_vectors(board, {}, where)
         _check_room(board, where)
@@ -234,10 +235,16 @@ def _check_emulators(board: Board, where: str) -> None:
         _check_trap(board, emulator, at)
         if strange := sorted(set(emulator.origins) - {region.name for region in board.memory}):
             raise BadInput(f"moves a region {strange[0]!r} that the board has not", where=at)
-        used = tuple(region for region in board.memory if region.holds)
         if board.kind is BoardKind.BARE and emulator.kind is EmulatorKind.QEMU_SYSTEM:
             _check_vectors(board, emulator.origins, at)
+
+
+def _check_maps(board: Board, where: str) -> None:
+    """Of a board file only: a package moves just the regions that it uses, and the others may then be in the way."""
+    used = tuple(region for region in board.memory if region.holds)
+    for emulator in board.emulators:
         if emulator.origins and (pair := _overlap(used, emulator.origins)):
+            at = f"{where}: emulator {emulator.name!r}"
             raise BadInput(f"in its memory map, regions {pair[0]!r} and {pair[1]!r} overlap", where=at)
 
 
