@@ -40,6 +40,9 @@ _OTHER_BITS = frozenset(
     ]
 )
 
+# What the grammar of linker scripts takes for words of its own where a region is named.
+_LINKER_WORDS = frozenset({"l", "len", "o", "org"})
+
 # Arm M profile, system address map: this range is for SRAM on every chip.
 _ARM_SRAM = range(0x2000_0000, 0x4000_0000)
 
@@ -149,6 +152,8 @@ def _check_regions(board: Board, where: str) -> None:
         at = f"{where}: memory {region.name!r}"
         if not re.fullmatch(r"[a-z][a-z0-9_]*", region.name):
             raise BadInput("the name becomes a linker symbol", where=at, hint="use small letters, digits and _")
+        if region.name in _LINKER_WORDS:
+            raise BadInput("the name is a word of linker scripts", where=at, hint="choose another one")
         if (
             region.origin < 0
             or region.length < (1 if bare else 0)
@@ -174,6 +179,8 @@ def _check_regions(board: Board, where: str) -> None:
             )
     if repeated := _first_repeated(region.name for region in board.memory):
         raise BadInput(f"two regions are called {repeated!r}", where=f"{where}: memory")
+    if board.cpu.arch != "arm" and (clocked := next((one.name for one in board.memory if one.clock), None)):
+        raise BadInput("only the start-up for Arm M profile sets clocks", where=f"{where}: memory {clocked!r}")
     for what in (what for what in Holds if what is not Holds.KERNELS):
         if not any(what in region.holds for region in board.memory):
             raise BadInput(f"no region holds {what}", where=f"{where}: memory", hint="name it in one region's `holds`")
@@ -210,6 +217,8 @@ def _check_uses(region: Region, at: str) -> None:
         raise BadInput(f"cost {region.cost}", where=at, hint="the fastest memory has 1, others more")
     if Holds.KERNELS in region.holds and len(region.holds) > 1:
         raise BadInput("a region that holds kernels holds nothing else", where=at, hint="split it into two regions")
+    if region.clock is not None and (Holds.STACK in region.holds or Holds.CODE in region.holds):
+        raise BadInput("a clock for what the start-up itself needs", where=at, hint="it is on already, or nothing runs")
     if (clock := region.clock) is not None and not (
         0 < clock.register < _ADDRESSES and clock.register % 4 == 0 and 0 < clock.bits < _ADDRESSES
     ):
