@@ -245,6 +245,19 @@ def test_a_linux_board_cannot_run_on_a_bare_machine(tmp_path: Path) -> None:
     assert "a Linux program has no memory map of its own" in error_of(path)
 
 
+def test_a_linux_board_has_one_region_of_each_kind(tmp_path: Path) -> None:
+    regions = "".join(
+        f'[[memory]]\nname = "{name}"\nkind = "{kind}"\nlength = 0\nholds = [{holds}]\n'
+        for name, kind, holds in (
+            ("image", "flash", '"code", "weights"'),
+            ("ram", "ram", '"data", "stack", "arena"'),
+            ("more", "ram", '"arena"'),
+        )
+    )
+    path = write(tmp_path, f'inherits = "x86-64-v3"\n{regions}')
+    assert "memory: two regions of kind ram, and nobody can tell Linux which one to use" in error_of(path)
+
+
 def test_unknown_board_names_the_nearest() -> None:
     with pytest.raises(BadInput, match=re.escape("no board 'stm32f407'; did you mean 'stm32f405'?")):
         load_board("stm32f407")

@@ -184,6 +184,9 @@ def _check_regions(board: Board, where: str) -> None:
     for what in (what for what in Holds if what is not Holds.KERNELS):
         if not any(what in region.holds for region in board.memory):
             raise BadInput(f"no region holds {what}", where=f"{where}: memory", hint="name it in one region's `holds`")
+    if not bare and (kind := _first_repeated(region.kind for region in board.memory)):
+        twice = f"two regions of kind {kind}, and nobody can tell Linux which one to use"
+        raise BadInput(twice, where=f"{where}: memory", hint="give one of each kind")
     if bare and (pair := _overlap(board.memory, {})):
         raise BadInput(f"regions {pair[0]!r} and {pair[1]!r} overlap", where=f"{where}: memory")
 
