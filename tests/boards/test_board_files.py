@@ -16,6 +16,7 @@ def test_names() -> None:
         "raspberry-pi-5",
         "riscv-virt-rv32imac",
         "stm32f405",
+        "stm32h750b-dk",
         "x86-64-v3",
     ]
 
