@@ -149,6 +149,9 @@ def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
         _refuse_beyond_32_bits(len(file.data), "model.bin", "choose a smaller --scheme or drop experts")
     ops = _ops(graph, module, 1 if tokens else rows)
     fast = _fast_code(board, module, ops, options.pins)
+    if fast and placement.memory.in_region(fast.region):
+        what = f"kernels and buffers are both to be in {fast.region!r}"
+        raise BadInput(what, where=options.pins.source, hint="pin one of them to another region")
     package = Package(
         schema=SCHEMA,
         generator=f"colibri {__version__}",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from colibri.boards.check import check_safe
+from colibri.boards.profile import MemoryKind
 from colibri.emit.literals import PREFIX
 from colibri.errors import BadInput, shown
 from colibri.package import ModelFacts, Package, Span
@@ -61,6 +62,9 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
             yield from _within(f"{key}.{name}", getattr(region, name), 0, _COUNTS)
     yield from _memory(package)
     yield from _fast_code(package)
+    flash = {region.name for region in package.board.memory if region.kind is MemoryKind.FLASH}
+    if (hot := package.hot_weights) is not None and hot.region not in flash:
+        yield "hot_weights.region", f"is '{shown(hot.region)}', which is no flash of the board"
     for index, op in enumerate(package.ops):
         yield from _within(f"ops[{index}].layer", op.layer, -1, _LAYERS - 1)
         yield from _within(f"ops[{index}].repeats", op.repeats, 1, _SIZES)
@@ -89,12 +93,17 @@ def _model(model: ModelFacts) -> Iterator[tuple[str, str]]:
 
 
 def _memory(package: Package) -> Iterator[tuple[str, str]]:
-    memory, regions = package.memory, {region.name for region in package.board.memory}
+    memory = package.memory
+    regions = {region.name for region in package.board.memory if region.kind is MemoryKind.RAM}
+    if not memory.blocks:
+        yield "memory.blocks", "is empty"
+    if len({block.region for block in memory.blocks}) < len(memory.blocks):
+        yield "memory.blocks", "has two in one region"
     yield from _within("memory.total", memory.total, *[sum(block.total for block in memory.blocks)] * 2)
     for number, block in enumerate(memory.blocks):
         at = f"memory.blocks[{number}]"
         if block.region not in regions:
-            yield f"{at}.region", f"is '{shown(block.region)}', which the board has not"
+            yield f"{at}.region", f"is '{shown(block.region)}', which is no RAM of the board"
         if block.name not in ("memory", f"memory_{block.region}"):
             yield f"{at}.name", f"is '{shown(block.name)}'"
         for name in ("context", "states", "arena", "bound"):
@@ -118,8 +127,8 @@ def _span(span: Span, key: str, total: int, ops: int) -> Iterator[tuple[str, str
 def _fast_code(package: Package) -> Iterator[tuple[str, str]]:
     """Its names go into linker scripts."""
     if (fast := package.fast_code) is not None:
-        if fast.region not in {region.name for region in package.board.memory}:
-            yield "fast_code.region", f"is '{shown(fast.region)}', which the board has not"
+        if fast.region not in {region.name for region in package.board.memory if region.kind is MemoryKind.RAM}:
+            yield "fast_code.region", f"is '{shown(fast.region)}', which is no RAM of the board"
         for index, name in enumerate(fast.functions):
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 yield f"fast_code.functions[{index}]", f"is '{shown(name)}', which is no name of a function"

@@ -147,6 +147,12 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         ("origin = 0x20000000", "origin = 0x0800fff0", "mine.toml: memory: regions 'flash' and 'sram' overlap"),
         ('name = "sram"', 'name = "flash"', "mine.toml: memory: two regions are called 'flash'"),
         ('name = "sram"', 'name = "S-RAM"', "mine.toml: memory 'S-RAM': the name becomes a linker symbol"),
+        ('name = "sram"', 'name = "len"', "mine.toml: memory 'len': the name is a word of linker scripts"),
+        (
+            "length = 0x2000",
+            "length = 0x2000\nclock = { register = 4, bits = 1 }",
+            "mine.toml: memory 'sram': a clock for what the start-up itself needs; it is on already, or nothing runs",
+        ),
         ("length = 0x2000", "length = 0", "mine.toml: memory 'sram': 0 bytes from 0x20000000"),
         ("origin = 0x20000000", "origin = 0xffffffff", "mine.toml: memory 'sram': 8192 bytes from 0xffffffff"),
         ("0x2000\n", "0x2000\nbudget = 0x2001\n", "mine.toml: memory 'sram': budget of 8193 bytes in 8192"),
@@ -220,6 +226,15 @@ def test_riscv_vectors_are_aligned_to_an_instruction(origin: str, message: str, 
         assert load_board(path).memory[0].origin == int(origin.replace("_", ""), 16)
 
 
+def test_riscv_start_up_sets_no_clocks(tmp_path: Path) -> None:
+    text = (data_folder("boards") / "riscv-virt-rv32imac.toml").read_text()
+    more = '[[memory]]\nname = "more"\nkind = "ram"\norigin = 0x9000_0000\nlength = 64\n'
+    clock = "clock = { register = 0x9100_0000, bits = 1 }\n"
+    error = error_of(write(tmp_path, text.replace("[[emulators]]", f"{more}{clock}\n[[emulators]]", 1)))
+    assert "memory 'more': only the start-up for Arm M profile sets clocks" in error
+    load_board(write(tmp_path, text.replace("[[emulators]]", f"{more}\n[[emulators]]", 1)))
+
+
 def test_two_emulators_of_one_name(tmp_path: Path) -> None:
     emulator = GOOD[GOOD.index("[[emulators]]") :]
     assert "two emulators are called 'vldiscovery'" in error_of(write(tmp_path, f"{GOOD}\n{emulator}"))
@@ -228,6 +243,19 @@ def test_two_emulators_of_one_name(tmp_path: Path) -> None:
 def test_a_linux_board_cannot_run_on_a_bare_machine(tmp_path: Path) -> None:
     path = write(tmp_path, 'inherits = "x86-64-v3"\n' + GOOD[GOOD.index("[[emulators]]") :].replace('"bkpt"', '""'))
     assert "a Linux program has no memory map of its own" in error_of(path)
+
+
+def test_a_linux_board_has_one_region_of_each_kind(tmp_path: Path) -> None:
+    regions = "".join(
+        f'[[memory]]\nname = "{name}"\nkind = "{kind}"\nlength = 0\nholds = [{holds}]\n'
+        for name, kind, holds in (
+            ("image", "flash", '"code", "weights"'),
+            ("ram", "ram", '"data", "stack", "arena"'),
+            ("more", "ram", '"arena"'),
+        )
+    )
+    path = write(tmp_path, f'inherits = "x86-64-v3"\n{regions}')
+    assert "memory: two regions of kind ram, and nobody can tell Linux which one to use" in error_of(path)
 
 
 def test_unknown_board_names_the_nearest() -> None:

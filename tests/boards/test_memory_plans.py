@@ -150,6 +150,40 @@ def test_pins_move_things_and_keep_bits(make: Make, plain: str, tmp_path: Path) 
     assert digest_of(folder) == plain
 
 
+@pytest.mark.emulator
+def test_all_kernels_stay_in_flash(make: Make, plain: str, tmp_path: Path) -> None:
+    """In the emulator the flash lies where ITCM is on the board, which then nothing uses."""
+    file = tmp_path / "place.toml"
+    file.write_text('[kernels]\n"*" = "flash"\n')
+    options = Options(scheme=Scheme.W4A8, context=48, prefill=3, pins=load_pins(file))
+    folder, package = make(MODEL, "nucleo-h743zi", options)
+    assert package.fast_code is None
+    assert digest_of(folder) == plain
+
+
+def test_clocks_of_kernels_and_data(make: Make, tmp_path: Path) -> None:
+    """SRAM3 holds nothing by default, so nobody else has switched it on."""
+    file = tmp_path / "place.toml"
+    file.write_text('[kernels]\n"*" = "sram3"\n')
+    board = derived(tmp_path, "nucleo-h743zi", {})
+    text = board.read_text().replace('holds = ["data", "stack", "arena"]', 'holds = ["stack", "arena"]')
+    found = 'length = 0x2_0000\nholds = ["arena"]\ncost = 3\n'
+    board.write_text(text.replace(found, found.replace('"arena"', '"data"'), 1))
+    folder, _ = make(MODEL, board, Options(scheme=Scheme.W4A8, context=48, prefill=3, pins=load_pins(file)))
+    assert "port_clock_bits = 0xa0000000;" in (folder / "port/board.ld").read_text()
+    assert "port_clock_bits = 0x00000000;" in (folder / "port/mps2-an500.ld").read_text()
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("name", ["vectors", "stack", "data", "initialised"])
+def test_names_of_regions_do_not_meet_those_of_segments(name: str, make: Make, plain: str, tmp_path: Path) -> None:
+    board = derived(tmp_path, "nucleo-h743zi", {"dtcm": 14_336})
+    board.write_text(board.read_text().replace('name = "axi"', f'name = "{name}"').replace(" axi =", f" {name} ="))
+    folder, package = make(MODEL, board, OPTIONS)
+    assert name in regions_of(package)
+    assert digest_of(folder) == plain
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -157,6 +191,8 @@ def test_pins_move_things_and_keep_bits(make: Make, plain: str, tmp_path: Path) 
         ('[memory]\nscores = "flash"', "memory: 'scores': no region 'flash' for this"),
         ('[kernels]\n"linear_*" = "axi"', "kernels: 'linear_*': no region 'axi' for this"),
         ('[kernels]\n"linear_*" = "itcm"\n"attention_*" = "sram4"', "kernels are to be in 'itcm' and in 'sram4'"),
+        ('[memory]\nscores = "itcm"', "kernels and buffers are both to be in 'itcm'; pin one of them to"),
+        ('[memory]\nscores = "sram4"\n[kernels]\n"*" = "sram4"', "kernels and buffers are both to be in 'sram4'"),
         ('[weights]\n"layers.*" = "qspi"', "weights: 'layers.*': no region 'qspi' for this"),
     ],
 )

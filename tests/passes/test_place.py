@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,6 +210,14 @@ def test_hot_buffers_are_near_and_states_fill_what_is_left() -> None:
     assert [block.name for block in memory.blocks] == ["memory_dtcm", "memory_axi"]
     hottest = max((span for block in memory.blocks for span in block.spans), key=lambda span: span.heat / span.bytes)
     assert hottest.name == "normed_q" and hottest in memory.blocks[0].spans
+
+
+def test_a_region_that_begins_between_two_places_for_a_block_has_less_room() -> None:
+    board = load_board("nucleo-h743zi")
+    graph = load_graph(ORACLE / "mixtral-base", Scheme.W4A8, StateType.F32)
+    odd = tuple(msgspec.structs.replace(region, origin=region.origin + 4) for region in board.memory)
+    before, after = rooms(board, graph, 1), rooms(msgspec.structs.replace(board, memory=odd), graph, 1)
+    assert [(one.bytes or 0) - (two.bytes or 0) for one, two in zip(before, after, strict=True)] == [12] * len(before)
 
 
 def test_pins_are_obeyed_even_when_that_is_slow() -> None:

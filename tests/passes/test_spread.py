@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from small_models import ORACLE, load_graph
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board
+from colibri.errors import BadInput
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.weights import Vector
@@ -82,3 +84,10 @@ def test_pins() -> None:
     one = sorted(experts_of(graph, 1))[0]
     hot = hot_weights(graph, layouts, flash_of(1 << 20), 0, {one: "qspi"})
     assert hot == graph.weights.keys() - experts_of(graph, 1)
+
+
+def test_pins_cannot_part_the_experts_of_a_layer() -> None:
+    graph, layouts = model()
+    one, *_, other = sorted(experts_of(graph, 1))
+    with pytest.raises(BadInput, match="the experts of a layer stay together"):
+        hot_weights(graph, layouts, flash_of(1 << 20), 0, {one: "qspi", other: "flash"})

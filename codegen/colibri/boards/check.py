@@ -40,6 +40,9 @@ _OTHER_BITS = frozenset(
     ]
 )
 
+# What the grammar of linker scripts takes for words of its own where a region is named.
+_LINKER_WORDS = frozenset({"l", "len", "o", "org"})
+
 # Arm M profile, system address map: this range is for SRAM on every chip.
 _ARM_SRAM = range(0x2000_0000, 0x4000_0000)
 
@@ -55,6 +58,7 @@ def check_board(board: Board, where: str) -> None:
     """
     check_safe(board, where)
     _check_regions(board, where)
+    _check_maps(board, where)
     if board.kind is BoardKind.BARE:
         _check_vectors(board, {}, where)
         _check_room(board, where)
@@ -148,6 +152,8 @@ def _check_regions(board: Board, where: str) -> None:
         at = f"{where}: memory {region.name!r}"
         if not re.fullmatch(r"[a-z][a-z0-9_]*", region.name):
             raise BadInput("the name becomes a linker symbol", where=at, hint="use small letters, digits and _")
+        if region.name in _LINKER_WORDS:
+            raise BadInput("the name is a word of linker scripts", where=at, hint="choose another one")
         if (
             region.origin < 0
             or region.length < (1 if bare else 0)
@@ -173,9 +179,14 @@ def _check_regions(board: Board, where: str) -> None:
             )
     if repeated := _first_repeated(region.name for region in board.memory):
         raise BadInput(f"two regions are called {repeated!r}", where=f"{where}: memory")
+    if board.cpu.arch != "arm" and (clocked := next((one.name for one in board.memory if one.clock), None)):
+        raise BadInput("only the start-up for Arm M profile sets clocks", where=f"{where}: memory {clocked!r}")
     for what in (what for what in Holds if what is not Holds.KERNELS):
         if not any(what in region.holds for region in board.memory):
             raise BadInput(f"no region holds {what}", where=f"{where}: memory", hint="name it in one region's `holds`")
+    if not bare and (kind := _first_repeated(region.kind for region in board.memory)):
+        twice = f"two regions of kind {kind}, and nobody can tell Linux which one to use"
+        raise BadInput(twice, where=f"{where}: memory", hint="give one of each kind")
     if bare and (pair := _overlap(board.memory, {})):
         raise BadInput(f"regions {pair[0]!r} and {pair[1]!r} overlap", where=f"{where}: memory")
 
@@ -209,6 +220,8 @@ def _check_uses(region: Region, at: str) -> None:
         raise BadInput(f"cost {region.cost}", where=at, hint="the fastest memory has 1, others more")
     if Holds.KERNELS in region.holds and len(region.holds) > 1:
         raise BadInput("a region that holds kernels holds nothing else", where=at, hint="split it into two regions")
+    if region.clock is not None and (Holds.STACK in region.holds or Holds.CODE in region.holds):
+        raise BadInput("a clock for what the start-up itself needs", where=at, hint="it is on already, or nothing runs")
     if (clock := region.clock) is not None and not (
         0 < clock.register < _ADDRESSES and clock.register % 4 == 0 and 0 < clock.bits < _ADDRESSES
     ):
@@ -234,10 +247,16 @@ def _check_emulators(board: Board, where: str) -> None:
         _check_trap(board, emulator, at)
         if strange := sorted(set(emulator.origins) - {region.name for region in board.memory}):
             raise BadInput(f"moves a region {strange[0]!r} that the board has not", where=at)
-        used = tuple(region for region in board.memory if region.holds)
         if board.kind is BoardKind.BARE and emulator.kind is EmulatorKind.QEMU_SYSTEM:
             _check_vectors(board, emulator.origins, at)
+
+
+def _check_maps(board: Board, where: str) -> None:
+    """Of a board file only: a package moves just the regions that it uses, and the others may then be in the way."""
+    used = tuple(region for region in board.memory if region.holds)
+    for emulator in board.emulators:
         if emulator.origins and (pair := _overlap(used, emulator.origins)):
+            at = f"{where}: emulator {emulator.name!r}"
             raise BadInput(f"in its memory map, regions {pair[0]!r} and {pair[1]!r} overlap", where=at)
 
 

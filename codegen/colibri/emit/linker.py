@@ -147,7 +147,7 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Pl
         "fast_segment": "".join(one.name for one in segments.fast),
         "vectors_segment": segments.vectors.name,
         "fast_functions": fast.functions,
-        "clock": _clock(board, emulator, plan.memory),
+        "clock": _clock(board, emulator, plan),
         "hot": plan.hot,
         "hot_segment": segments.hot.name,
         "stack_bytes": board.stack,
@@ -209,14 +209,15 @@ def _size(length: int) -> str:
     return str(length)
 
 
-def _clock(board: Board, emulator: Emulator | None, memory: Memory) -> Clock:
+def _clock(board: Board, emulator: Emulator | None, plan: Plan) -> Clock:
     """What the start-up must set before it calls anybody: one register, as one chip's regions share it.
 
     Raises:
         BadInput: two registers.
     """
-    regions = {region.name: region for region in board.memory}
-    clocks = [clock for block in memory.blocks if (clock := regions[block.region].clock) is not None]
+    used = {board.region_for(what).name for what in (Holds.CODE, Holds.WEIGHTS, Holds.DATA)} | {plan.hot}
+    used |= {block.region for block in plan.memory.blocks} | ({plan.fast_code.region} if plan.fast_code else set())
+    clocks = [region.clock for region in board.memory if region.name in used and region.clock is not None]
     if emulator is not None or not clocks:
         return Clock(0, 0)
     if len({clock.register for clock in clocks}) > 1:
@@ -225,7 +226,7 @@ def _clock(board: Board, emulator: Emulator | None, memory: Memory) -> Clock:
 
 
 def _segments(board: Board, plan: Plan, user_mode: bool) -> _Segments:
-    """Group the sections by region and access.
+    """Group the sections by region and access. A segment for a region ends with ``_segment``, so names differ.
 
     On a board the first values of .data travel in flash, so it is a segment of its own. A user-mode emulator
     maps what follows .data in the same region together with it, as pages cannot be shared. Fast code lies in flash
@@ -236,20 +237,20 @@ def _segments(board: Board, plan: Plan, user_mode: bool) -> _Segments:
     weights = board.region_for(Holds.WEIGHTS).name
     data = board.region_for(Holds.DATA).name
     read_only = _Segment(f"{code}_segment", _READ | _EXECUTE)
-    initialised = _Segment("data_segment", _READ | _WRITE)
+    initialised = _Segment("initialised", _READ | _WRITE)
     zeroed = initialised if user_mode else _Segment(f"{data}_segment", _READ | _WRITE)
     return _Segments(
         code=read_only,
         hot=read_only if hot in ("", code) else _Segment(f"{hot}_segment", _READ),
         weights=read_only if weights == code else _Segment(f"{weights}_segment", _READ),
-        stack=_Segment("stack_segment", _READ | _WRITE),
+        stack=_Segment("stack", _READ | _WRITE),
         data=initialised,
         bss=zeroed,
         blocks=tuple(
             zeroed if block.region == data else _Segment(f"{block.region}_segment", _READ | _WRITE)
             for block in plan.memory.blocks
         ),
-        vectors=_Segment("vectors_segment", _READ | _EXECUTE) if fast and not user_mode else read_only,
+        vectors=_Segment("vectors", _READ | _EXECUTE) if fast and not user_mode else read_only,
         fast=(_Segment(f"{fast.region}_segment", _READ | _EXECUTE),) if fast else (),
     )
 

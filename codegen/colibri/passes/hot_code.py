@@ -14,7 +14,7 @@ _ALIGN = 8
 
 
 def _free(region: Region) -> bool:
-    """Whether a region of RAM can hold code: nothing that is planned without knowing of it."""
+    """Whether a region of RAM can hold code. Buffers that are pinned there too are refused later."""
     return region.kind is MemoryKind.RAM and not set(region.holds) - {Holds.KERNELS}
 
 

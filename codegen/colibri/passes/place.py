@@ -107,7 +107,7 @@ def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = ()) -
     for region in board.memory:
         if region.kind is not MemoryKind.RAM or not (Holds.ARENA in region.holds or region.name in pinned):
             continue
-        taken = 0
+        taken = -region.origin % 16  # before the block
         if board.kind is BoardKind.BARE and region == board.region_for(Holds.STACK):
             taken += aligned(board.stack, _PAGE if paged else 16)
         if region == board.region_for(Holds.DATA):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from colibri.boards.profile import Board, Holds, MemoryKind
+from colibri.errors import BadInput
 from colibri.graph.graph import Graph, Op
 from colibri.graph.ops import Embedding, Experts, Rope
 from colibri.graph.weights import Vector
@@ -36,6 +37,9 @@ def hot_weights(graph: Graph, layouts: Layouts, board: Board, code: int, pins: M
     Args:
         code: bytes that the region has to keep for code and constants, when it holds these.
         pins: weight to region, as the user wants it; what is said of one expert holds for its layer.
+
+    Raises:
+        BadInput: pins that part the experts of a layer.
     """
     name = hot_region(board)
     if not name:
@@ -50,7 +54,7 @@ def hot_weights(graph: Graph, layouts: Layouts, board: Board, code: int, pins: M
             sum(aligned(_bytes(graph, layouts, weight)) for weight in weights),
             (),
             moved[unit],
-            next((pins[weight] for weight in weights if weight in pins), ""),
+            _wanted(weights, pins),
         )
         for unit, weights in members.items()
     ]
@@ -73,6 +77,16 @@ def _units(graph: Graph, layouts: Layouts) -> tuple[dict[str, list[str]], dict[s
             size = sum(_bytes(graph, layouts, weight) for weight in weights)
             moved[weights[0]] += size * op.top_k // len(op.kept)
     return members, moved
+
+
+def _wanted(weights: Sequence[str], pins: Mapping[str, str]) -> str:
+    """Where weights that stay together are pinned to; empty for nowhere."""
+    first = next((weight for weight in weights if weight in pins), "")
+    for weight in weights:
+        if pins.get(weight, pins.get(first)) != pins.get(first):
+            what = f"{first!r} is to be in {pins[first]!r} and {weight!r} in {pins[weight]!r}"
+            raise BadInput(what, where="pins of weights", hint="the experts of a layer stay together")
+    return pins.get(first, "")
 
 
 def _read(op: Op, size: int, graph: Graph) -> int:
