@@ -29,7 +29,7 @@ from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, functions_of
 from colibri.passes.pack import Layouts, plan_layouts
 from colibri.passes.pins import Pins, pinned
-from colibri.passes.place import names, place, rooms
+from colibri.passes.place import names, place_on
 from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
 from colibri.passes.spread import hot_region, hot_weights
@@ -132,7 +132,7 @@ def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
         raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
     in_ram = [region.name for region in board.memory if region.kind is MemoryKind.RAM]
     wanted = pinned(options.pins.memory, names(graph), in_ram, f"{options.pins.source}: memory")
-    placement = place(graph, rows, layouts, rooms(board, graph, rows, set(wanted.values())), wanted)
+    placement = place_on(board, graph, rows, layouts, wanted)
     _refuse_beyond_32_bits(placement.memory.total, "memory block", "ask for less with --context")
 
     recipe = _recipe(graph, options)

@@ -19,7 +19,7 @@ from colibri.graph.graph import StateType
 from colibri.package import Memory
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
-from colibri.passes.place import place, rooms
+from colibri.passes.place import place_on, rooms
 from colibri.passes.quantise import Scheme, quantise_graph
 from colibri.passes.sharing import Room
 
@@ -93,8 +93,8 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             for board in boards:
                 layouts = plan_layouts(graph, KernelSet(board.kernels))
                 weights = len(build_model_bin(graph, layouts, b"", "").data)
-                left = rooms(board, graph, 1)
-                memory = place(graph, 1, layouts, left).memory
+                left = rooms(board, graph, 1, emulated=False)
+                memory = place_on(board, graph, 1, layouts, {}).memory
                 fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory, left))
     return Inspection(
         name=printable(checkpoint.path.resolve().name),

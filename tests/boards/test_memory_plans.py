@@ -10,6 +10,7 @@ from board_packages import EXAMPLES, Make
 from small_models import ORACLE
 
 from colibri.cli import main
+from colibri.errors import DoesNotFit
 from colibri.footprint.report import make_report
 from colibri.generate import Options
 from colibri.package import Package, load_package
@@ -84,6 +85,18 @@ def test_ccm_of_an_stm32f405(make: Make, plain: str, tmp_path: Path) -> None:
     # The emulator has CCM elsewhere, so it does not prove the map of this package.
     assert [(one.proves, one.origins) for one in package.board.emulators] == [("core", {"ccm": 0x20020000})]
     assert digest_of(folder) == plain
+
+
+def test_what_emulators_need_gives_way(make: Make, tmp_path: Path) -> None:
+    """With the page behind the stack and the stack for faults of `exact-map` it would be over; without, it fits."""
+    sizes = {"dtcm": 14_336, "axi": 2_048, "sram1": 4_096, "sram2": 4_096}
+    folder, _ = make(MODEL, derived(tmp_path, "nucleo-h743zi", sizes), OPTIONS)
+    build(folder, ["build/product.elf"])
+    make_report(folder).require_fit()
+    with pytest.raises(DoesNotFit, match="the product itself may fit"):
+        check_package(folder, emulators=("exact-map",))
+    (result,) = check_package(folder, emulators=("mps2-an500",))
+    assert result.passed
 
 
 def test_an_emulator_that_moves_what_is_not_used_proves_the_map(make: Make) -> None:

@@ -45,6 +45,7 @@ class Placement:
     memory: Memory
     buffers: Mapping[str, Place]
     states: Mapping[str, Place]
+    over: int = 0  # bytes that have no room
 
     def block_constant(self, index: int) -> str:
         """C name of a block's index."""
@@ -94,15 +95,16 @@ def all_buffers(graph: Graph) -> dict[str, Buffer]:
     return found
 
 
-def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = ()) -> list[Room]:
+def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = (), *, emulated: bool = True) -> list[Room]:
     """What each region of RAM has left for the model: without stack, reserve and the programs' variables.
 
     Args:
         pinned: regions that are open to what the user pinned there, although they do not hold the arena.
+        emulated: leave room for what images for a user-mode emulator need besides.
     """
     tokens = graph.kind is ModelKind.TOKENS
     ours = graph.context + 1 + graph.output_width if tokens else rows * (graph.input_width + graph.output_width)
-    paged = any(emulator.kind is EmulatorKind.QEMU_USER for emulator in board.emulators)
+    paged = emulated and any(emulator.kind is EmulatorKind.QEMU_USER for emulator in board.emulators)
     found = []
     for region in board.memory:
         if region.kind is not MemoryKind.RAM or not (Holds.ARENA in region.holds or region.name in pinned):
@@ -119,8 +121,18 @@ def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = ()) -
 
 
 def names(graph: Graph) -> list[str]:
-    """States and buffers, as a user may pin them."""
-    return [*graph.states, *sorted(lifetimes(graph))]
+    """What a user may pin: context, states and buffers."""
+    return [CONTEXT, *graph.states, *sorted(lifetimes(graph))]
+
+
+def place_on(board: Board, graph: Graph, rows: int, layouts: Layouts, pins: Mapping[str, str]) -> Placement:
+    """Plan the memory of a board; what only emulators need gives way when the product would not fit else."""
+    pinned = set(pins.values())
+    placement = place(graph, rows, layouts, rooms(board, graph, rows, pinned), pins)
+    if placement.over:
+        tight = place(graph, rows, layouts, rooms(board, graph, rows, pinned, emulated=False), pins)
+        return tight if tight.over < placement.over else placement
+    return placement
 
 
 def place(
@@ -171,6 +183,7 @@ def place(
             for name, (first, second) in parts.items()
         },
         {name: Place(at[name], offsets[name]) for name in graph.states},
+        sharing.price.over,
     )
 
 

@@ -92,6 +92,7 @@ def share(items: Sequence[Demand], rooms: Sequence[Room], nodes: int = _NODES) -
         rooms: at least one that is not closed; of equal ones the first is preferred.
         nodes: of the search.
     """
+    nodes = min(nodes, _NODES * _SWAPPED // max(1, len(items)))
     search = _Search(list(items), list(rooms), nodes, tries=_TRIES // max(1, len(items)))
     search.begin(_greedy(items, rooms))
     if len(rooms) > 1:
