@@ -26,7 +26,7 @@ from colibri.graph.ops import Experts, Router
 from colibri.graph.work import work
 from colibri.package import SCHEMA, FastCode, HotWeights, Memory, ModelFacts, OpFact, Package
 from colibri.passes.hot_code import fast_code
-from colibri.passes.kernels import KernelSet, functions_of
+from colibri.passes.kernels import KernelSet, call_graph, named_in, reached
 from colibri.passes.pack import Layouts, plan_layouts
 from colibri.passes.pins import Pins, pinned
 from colibri.passes.place import names, place_on
@@ -216,13 +216,19 @@ def _used(board: Board, memory: Memory, fast: FastCode | None) -> set[str]:
 
 
 def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins) -> FastCode | None:
-    """All functions of a kernel's header go with it: what the compiler does not inline is its inner loop."""
-    inner = functions_of(data_folder("runtime_c") / header for header in module.headers)
-    kernels = [{*called, *inner} for called in module.kernels()]
+    """The runtime functions that a kernel leads to go with it: what the compiler does not inline is its inner loop."""
+    graph = call_graph(data_folder("runtime_c") / header for header in module.headers)
+    inner = {one.name: reached(graph, named_in("\n".join(one.body))) for one in module.instances}
+    steps = [{*called, *(name for kernel in called for name in inner[kernel])} for called in module.kernels()]
     measured = kernel_bytes(module, board)  # with inner functions, where they are not inlined
     unknown = 0 if measured else _KERNEL_BYTES
-    sizes = {name: measured.get(name, unknown) for name in [*(one.name for one in module.instances), *inner]}
-    return fast_code(board, list(zip(ops, kernels, strict=True)), sizes, pins)
+    sizes = {name: measured.get(name, unknown) for name in [*inner, *graph]}
+    chosen = fast_code(board, list(zip(ops, steps, strict=True)), sizes, pins)
+    if chosen is None:
+        return None
+    lead = {name for kernel in chosen.functions for name in inner.get(kernel, ())}
+    functions = tuple(name for name in chosen.functions if name in inner or name in lead)
+    return FastCode(chosen.region, functions) if functions else None
 
 
 def _refuse_beyond_32_bits(size: int, what: str, hint: str) -> None:

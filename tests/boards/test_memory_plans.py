@@ -10,6 +10,7 @@ from board_packages import EXAMPLES, Make
 from small_models import ORACLE
 
 from colibri.cli import main
+from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit
 from colibri.footprint.report import make_report
 from colibri.generate import Options
@@ -17,6 +18,8 @@ from colibri.package import Package, load_package
 from colibri.passes.pins import load_pins
 from colibri.passes.quantise import Scheme
 from colibri.paths import data_folder
+from colibri.profile.inputs import built_in
+from colibri.profile.profile import default_emulator, make_profile
 from colibri.testing import check_package
 from colibri.toolchain.build import build
 
@@ -158,9 +161,13 @@ def test_pins_move_things_and_keep_bits(make: Make, plain: str, tmp_path: Path) 
     spans = {span.name: block.region for block in package.memory.blocks for span in block.spans}
     assert (spans["scores"], spans["layers.1.key"], spans["layers.0.key"]) == ("sram4", "axi", "dtcm")
     assert package.fast_code is not None
-    assert not any(name.startswith("attention_") for name in package.fast_code.functions)
+    assert not any("attention" in name for name in package.fast_code.functions)
     assert any(name.startswith("linear_") for name in package.fast_code.functions)
     assert digest_of(folder) == plain
+    linked = Symbols.of(folder / "build/product.elf")
+    for start, _, name in linked.functions:  # also what the compiler did not inline
+        if "attention" in name and not name.endswith("veneer"):
+            assert start >= 0x08000000, name
 
 
 @pytest.mark.emulator
@@ -195,6 +202,22 @@ def test_names_of_regions_do_not_meet_those_of_segments(name: str, make: Make, p
     folder, package = make(MODEL, board, OPTIONS)
     assert name in regions_of(package)
     assert digest_of(folder) == plain
+
+
+@pytest.mark.emulator
+def test_heat_is_what_the_emulator_counts(make: Make) -> None:
+    """The last position of a context: bytes moved in states and in buffers, predicted from the shapes alone."""
+    folder, package = make(MODEL, "nucleo-h743zi", OPTIONS)
+    profile = make_profile(folder, package, default_emulator(package), built_in(package))
+    counted: dict[str, int] = {}
+    for one in profile.positions[-1].memory:
+        counted[one.content] = counted.get(one.content, 0) + one.load_bytes + one.store_bytes
+    heat = {"states": 0, "buffers": 0}
+    for span in (span for block in package.memory.blocks for span in block.spans):
+        if span.kind in ("state", "arena"):
+            heat["states" if span.kind == "state" else "buffers"] += span.heat
+    for kind, predicted in heat.items():
+        assert 0.85 <= predicted / counted[kind] <= 1.15, (kind, predicted, counted[kind])
 
 
 @pytest.mark.parametrize(

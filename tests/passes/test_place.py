@@ -209,7 +209,7 @@ def test_hot_buffers_are_near_and_states_fill_what_is_left() -> None:
     memory = place(graph, 1, layouts, [Room("dtcm", whole.total - 16), Room("axi", None, 2)]).memory
     assert [block.name for block in memory.blocks] == ["memory_dtcm", "memory_axi"]
     hottest = max((span for block in memory.blocks for span in block.spans), key=lambda span: span.heat / span.bytes)
-    assert hottest.name == "normed_q" and hottest in memory.blocks[0].spans
+    assert hottest.name == "attended" and hottest in memory.blocks[0].spans
 
 
 def test_a_region_that_begins_between_two_places_for_a_block_has_less_room() -> None:

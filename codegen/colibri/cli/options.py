@@ -58,7 +58,7 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--keep-experts", type=FILE, metavar="FILE",
                          help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
             click.option("--place", type=click.Path(path_type=Path), metavar="FILE",
-                         help="Your own wishes where buffers and kernels go: TOML, see docs/memory.md."),
+                         help="Your own wishes where buffers, weights and kernels go: TOML, see docs/memory.md."),
             click.option("--prefix", metavar="NAME",
                          help="Prefix of C names.  [default: from the checkpoint's folder]"),
         ]

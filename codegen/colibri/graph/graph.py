@@ -124,7 +124,7 @@ class Op(ABC):
         return {}
 
     def passes(self) -> dict[str, int]:
-        """How often one row goes through a whole state or scratch buffer; once where it is not said."""
+        """How often one row goes through a whole state, buffer or scratch; once where it is not said."""
         return {}
 
     @abstractmethod

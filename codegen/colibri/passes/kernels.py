@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from colibri.graph.graph import BufferKind
 from colibri.graph.weights import WeightFormat
 from colibri.paths import data_folder
 
-_FUNCTION = re.compile(r"^static [^;{}()=]*?\b(colibri_\w+)\(", re.MULTILINE)
+_FUNCTION = re.compile(r"^static [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,26 @@ class KernelSet:
         return self._tiles[self.folder(stem), stem]
 
 
-def functions_of(headers: Iterable[Path]) -> list[str]:
-    """Names of the functions that kernel headers define, sorted: the compiler may make them functions of their own."""
-    texts = (header.read_text(encoding="utf-8") for header in headers)
-    return sorted({name for text in texts for name in _FUNCTION.findall(text)})
+def call_graph(headers: Iterable[Path]) -> dict[str, frozenset[str]]:
+    """Functions that kernel headers define, each with those that it calls: the compiler may not inline them all."""
+    bodies = {name: body for header in headers for name, body in _FUNCTION.findall(header.read_text(encoding="utf-8"))}
+    return {name: frozenset(named_in(body) & bodies.keys() - {name}) for name, body in bodies.items()}
+
+
+def named_in(code: str) -> set[str]:
+    """Functions of the runtime that some C calls."""
+    return set(re.findall(r"\bcolibri_\w+(?=\()", code))
+
+
+def reached(graph: Mapping[str, Collection[str]], names: Iterable[str]) -> set[str]:
+    """The given functions of a call graph and all that they lead to."""
+    found, pending = set[str](), [name for name in names if name in graph]
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending += graph[name]
+    return found
 
 
 def dot_kernel(form: WeightFormat, activations: BufferKind) -> str:

@@ -57,8 +57,10 @@ class Attention(Op):
         return {"key_state": self.key_state, "value_state": self.value_state}
 
     def passes(self) -> dict[str, int]:
-        shared = self.heads // self.kv_heads
-        return {self.key_state: shared, self.value_state: shared, "scores": 4 * self.heads}
+        """For each position in reach, every head loads its q, and loads and stores its part of ``out``."""
+        shared, reach = self.heads // self.kv_heads, self.capacity
+        states = {self.key_state: shared, self.value_state: shared}
+        return {**states, "scores": 2 * self.heads, self.q: reach, self.out: 2 * reach + 3}
 
     def signature(self) -> tuple[object, ...]:
         shape = (self.heads, self.kv_heads, self.head_dim, self.capacity, self.window)
