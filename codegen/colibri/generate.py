@@ -136,9 +136,8 @@ def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
     _refuse_beyond_32_bits(placement.memory.total, "memory block", "ask for less with --context")
 
     recipe = _recipe(graph, options)
-    recipe_hash = hashlib.sha256(recipe).hexdigest()[:32]
     licence = checkpoint.licence()
-    manifest = _manifest(graph, name, options, recipe_hash, licence)
+    manifest = make_manifest(graph, name, options, licence)
     files = _model_files(graph, layouts, frozenset(), manifest)
     module = build_module(graph, layouts, placement, kernels, files, rows)
     if hot_region(board) or options.pins.weights:
@@ -165,7 +164,7 @@ def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
         context=graph.context,
         model=_facts(graph),
         abi_hash=files[0].abi_hash.hex(),
-        recipe_hash=recipe_hash,
+        recipe_hash=_hash(recipe),
         model_bin_bytes=len(files[0].data),
         sections=files[0].sections,
         memory=placement.memory,
@@ -255,14 +254,19 @@ def _recipe(graph: Graph, options: Options) -> bytes:
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
 
 
-def _manifest(graph: Graph, name: str, options: Options, recipe_hash: str, licence: str | None) -> bytes:
+def _hash(recipe: bytes) -> str:
+    return hashlib.sha256(recipe).hexdigest()[:32]
+
+
+def make_manifest(graph: Graph, name: str, options: Options, licence: str | None) -> bytes:
+    """The last section of model.bin, which says what the file is."""
     facts: dict[str, object] = {
         "name": name,
         "family": graph.family,
         "scheme": str(options.scheme),
         "routing": graph.routing,
         "experts": kept_experts(graph),
-        "recipe": recipe_hash,
+        "recipe": _hash(_recipe(graph, options)),
         "generator": f"colibri {__version__}",
     }
     if licence is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import build_model_bin
 from colibri.errors import printable
+from colibri.generate import Options, make_manifest
 from colibri.graph.graph import StateType
 from colibri.package import Memory
 from colibri.passes.kernels import KernelSet
@@ -31,10 +32,11 @@ class Fit(msgspec.Struct, frozen=True):
     """One scheme on one board.
 
     Attributes:
-        weights: bytes of model.bin.
+        weights: bytes of model.bin, with all weights in it: a board with two kinds of flash gets a hot.bin besides.
         memory: bytes of the caller's memory, in all blocks.
         flash_left: bytes that stay for code; negative when the weights alone are too large; None without a limit.
-        ram_left: bytes left in the region where least is, less stack, variables and reserve; None without a limit.
+        ram_left: bytes left in all regions for the memory, less stack, variables and reserve; negative by the sum of
+            what does not fit into its region; None without a limit.
     """
 
     board: str
@@ -90,14 +92,16 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             if kv is StateType.F16 and not graph.states:
                 continue
             quantise_graph(graph, scheme)
+            name = printable(checkpoint.path.resolve().name)
+            manifest = make_manifest(graph, name, Options(scheme, kv), checkpoint.licence())
             for board in boards:
                 layouts = plan_layouts(graph, KernelSet(board.kernels))
-                weights = len(build_model_bin(graph, layouts, b"", "").data)
+                weights = len(build_model_bin(graph, layouts, manifest, "").data)
                 left = rooms(board, graph, 1, emulated=False)
                 memory = place_on(board, graph, 1, layouts, {}).memory
                 fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory, left))
     return Inspection(
-        name=printable(checkpoint.path.resolve().name),
+        name=name,
         family=graph.family,
         kind=str(graph.kind),
         parameters=graph.parameters(),
@@ -115,11 +119,6 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
 
 def _fit(board: Board, scheme: str, kv: str, weights: int, memory: Memory, left: Sequence[Room]) -> Fit:
     flash = sum(region.limit for region in board.memory if Holds.WEIGHTS in region.holds)
-    spare = [
-        room.bytes - block.total
-        for room in left
-        if room.bytes is not None and (block := memory.in_region(room.name)) is not None
-    ]
     return Fit(
         board.id,
         scheme,
@@ -127,8 +126,24 @@ def _fit(board: Board, scheme: str, kv: str, weights: int, memory: Memory, left:
         weights,
         memory.total,
         flash - weights if flash else None,
-        min(spare, default=None),
+        ram_left(memory, left),
     )
+
+
+def ram_left(memory: Memory, left: Sequence[Room]) -> int | None:
+    """See `Fit`.
+
+    Args:
+        left: what each region has for the memory.
+    """
+    spare = []
+    for room in left:
+        if room.bytes is not None:
+            block = memory.in_region(room.name)
+            spare.append(room.bytes - (block.total if block else 0))
+    if not spare:
+        return None
+    return sum(size for size in spare if size < 0) or sum(spare)
 
 
 def print_inspection(facts: Inspection, console: Console) -> None:
@@ -153,11 +168,16 @@ def print_inspection(facts: Inspection, console: Console) -> None:
         table.add_column(first, no_wrap=True)
         for scheme in schemes:
             table.add_column(scheme, justify="right", no_wrap=True)
-    some_board = facts.fits[0].board
-    sizes.add_row("model.bin", *(f"{_find(facts, some_board, scheme).weights:,}" for scheme in schemes))
+
+    def span(scheme: str, size: Callable[[Fit], int], kv: str | None = None) -> str:
+        """Of all boards, whose kernels may want the weights and buffers packed in different ways."""
+        found = [size(fit) for fit in facts.fits if fit.scheme == scheme and kv in (None, fit.kv)]
+        return f"{min(found):,}" if min(found) == max(found) else f"{min(found):,}\nto {max(found):,}"
+
+    sizes.add_row("model.bin", *(span(scheme, lambda fit: fit.weights) for scheme in schemes))
     for kv in dict.fromkeys(fit.kv for fit in facts.fits):
         name = f"memory, kv {kv}" if kv else "memory"
-        sizes.add_row(name, *(f"{_find(facts, some_board, scheme, kv).memory:,}" for scheme in schemes))
+        sizes.add_row(name, *(span(scheme, lambda fit: fit.memory, kv) for scheme in schemes))
     for board in dict.fromkeys(fit.board for fit in facts.fits):
         shown: list[str] = []
         for kv in dict.fromkeys(fit.kv for fit in facts.fits):
@@ -172,10 +192,8 @@ def print_inspection(facts: Inspection, console: Console) -> None:
     console.print("weights and memory only: code takes some 10 KB of flash more, see `colibri build`")
 
 
-def _find(facts: Inspection, board: str, scheme: str, kv: str | None = None) -> Fit:
-    return next(
-        fit for fit in facts.fits if fit.board == board and fit.scheme == scheme and (kv is None or fit.kv == kv)
-    )
+def _find(facts: Inspection, board: str, scheme: str, kv: str) -> Fit:
+    return next(fit for fit in facts.fits if (fit.board, fit.scheme, fit.kv) == (board, scheme, kv))
 
 
 def _verdict(fit: Fit) -> str:

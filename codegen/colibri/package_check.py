@@ -58,7 +58,7 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
             yield from _within(f"{key}.bytes", section.bytes, 0, length - section.offset)
     for region in package.board.memory:
         key = f"board.memory '{shown(region.name)}'"
-        for name in ("origin", "length", "budget"):
+        for name in ("origin", "length", "budget", "warn"):
             yield from _within(f"{key}.{name}", getattr(region, name), 0, _COUNTS)
     yield from _memory(package)
     yield from _fast_code(package)

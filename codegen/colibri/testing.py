@@ -48,6 +48,7 @@ class EmulatorResult:
         mismatches: first difference of each case that differs.
         memory: what the memory check saw, in words; None when it was not asked for or there is no plugin (native).
         instructions: per token or call; None when not counted, or native.
+        failure: why the run gave no result: a hang, a fault or a damaged answer; None when it gave one.
     """
 
     emulator: str
@@ -58,11 +59,12 @@ class EmulatorResult:
     mismatches: tuple[Mismatch, ...]
     memory: str | None = None
     instructions: InstructionCount | None = None
+    failure: str | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether every bit was equal."""
-        return not self.mismatches
+        """Whether it ran, and every bit was equal."""
+        return not self.mismatches and self.failure is None
 
 
 def chosen_emulators(package: Package, names: tuple[str, ...]) -> list[Emulator]:
@@ -103,12 +105,11 @@ def check_package(
     instructions: bool = False,
     on_result: Callable[[EmulatorResult], None] = lambda _: None,
 ) -> list[EmulatorResult]:
-    """Build the test images and run them.
+    """Build the test images and run each; what one emulator fails at, the next may pass.
 
     Raises:
         BadInput: not a package.
         BuildFailed: the images do not build; `DoesNotFit` when the test program does not fit beside the model.
-        EmulatorFailed: a hang, a fault or a damaged answer.
     """
     package = load_package(folder)
     cases = read_cases(folder)
@@ -118,24 +119,53 @@ def check_package(
         raise DoesNotFit("the test image does not fit", where=package.board.id, hint="see `colibri report`")
     results = []
     for emulator in chosen:
-        image = folder / image_name(package.board, emulator, "test")
-        observe = check_memory and emulator.kind is not EmulatorKind.NATIVE
-        outcome = run(
-            image,
-            package.board,
-            emulator,
-            request=encode_requests([case.request for case in cases]),
-            timeout=timeout,
-            plugin=_memory_plugin(folder, package, image) if observe else None,
-        )
-        result = compare(package, emulator, cases, parse_responses(outcome.output), outcome.exit_code)
-        if outcome.observation is not None and outcome.observation.memory is not None:
-            result = _with_memory(result, outcome.observation.memory, Symbols.of(image))
-        if instructions and outcome.exit_code == 0:
-            result = replace(result, instructions=count_instructions(folder, package, emulator, timeout))
+        try:
+            result = _run(folder, package, emulator, cases, timeout, check_memory, instructions)
+        except EmulatorFailed as error:
+            result = _nothing(emulator, cases, failure=str(error))
         on_result(result)
         results.append(result)
     return results
+
+
+def _run(
+    folder: Path,
+    package: Package,
+    emulator: Emulator,
+    cases: list[Case],
+    timeout: float,
+    check_memory: bool,
+    instructions: bool,
+) -> EmulatorResult:
+    """Run a test image that is built.
+
+    Raises:
+        EmulatorFailed: a hang, a fault or a damaged answer.
+    """
+    image = folder / image_name(package.board, emulator, "test")
+    observe = check_memory and emulator.kind is not EmulatorKind.NATIVE
+    outcome = run(
+        image,
+        package.board,
+        emulator,
+        request=encode_requests([case.request for case in cases]),
+        timeout=timeout,
+        plugin=_memory_plugin(folder, package, image) if observe else None,
+    )
+    result = compare(package, emulator, cases, parse_responses(outcome.output), outcome.exit_code)
+    if outcome.observation is not None and outcome.observation.memory is not None:
+        result = _with_memory(result, outcome.observation.memory, Symbols.of(image))
+    if instructions and outcome.exit_code == 0:
+        result = replace(result, instructions=count_instructions(folder, package, emulator, timeout))
+    return result
+
+
+def _nothing(
+    emulator: Emulator, cases: list[Case], *, mismatches: tuple[Mismatch, ...] = (), failure: str | None = None
+) -> EmulatorResult:
+    """No output was compared."""
+    digest = hashlib.sha256().hexdigest()
+    return EmulatorResult(emulator.name, str(emulator.proves), len(cases), 0, digest, mismatches, failure=failure)
 
 
 def _memory_plugin(folder: Path, package: Package, image: Path) -> Plugin:
@@ -177,8 +207,7 @@ def compare(
     where = f"{package.board.id} on {emulator.name}"
     if exit_code in _ARITHMETIC:
         first = Mismatch("float arithmetic", _ARITHMETIC[exit_code])
-        nothing = hashlib.sha256().hexdigest()
-        return EmulatorResult(emulator.name, str(emulator.proves), len(cases), 0, nothing, (first,))
+        return _nothing(emulator, cases, mismatches=(first,))
     if exit_code != 0:
         raise EmulatorFailed(f"the test program ended with code {exit_code}", where=where)
     mismatches: list[Mismatch] = []

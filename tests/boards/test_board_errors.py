@@ -156,6 +156,12 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         ("length = 0x2000", "length = 0", "mine.toml: memory 'sram': 0 bytes from 0x20000000"),
         ("origin = 0x20000000", "origin = 0xffffffff", "mine.toml: memory 'sram': 8192 bytes from 0xffffffff"),
         ("0x2000\n", "0x2000\nbudget = 0x2001\n", "mine.toml: memory 'sram': budget of 8193 bytes in 8192"),
+        (
+            "0x2000\n",
+            "0x2000\nbudget = 0x1000\nwarn = 0x1001\n",
+            "mine.toml: memory 'sram': warn above 4097 bytes, and 4096 may be used; give at most the budget",
+        ),
+        ("0x2000\n", "0x2000\nwarn = -1\n", "mine.toml: memory 'sram': warn above -1 bytes"),
         ('"arena"]', '"arena", "weights"]', "a region of kind ram cannot hold weights; are flash and ram swapped?"),
         (
             'kind = "flash"',

@@ -135,6 +135,26 @@ def test_one_expert_index_shifted(make: Make) -> None:
     assert "greedy generation to the end of the context" in fails(folder)
 
 
+def test_every_emulator_is_tried(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first has a processor without the instructions of the board; the second still says what it has to."""
+    board = tmp_path / "mine.toml"
+    entry = '[[emulators]]\nname = "{}"\nkind = "{}"\nproves = "{}"\n{}'
+    qemu = 'program = "qemu-x86_64"\nargs = ["-cpu", "core2duo"]\n'
+    emulators = entry.format("old", "qemu-user", "isa", qemu) + entry.format("native", "native", "machine", "")
+    board.write_text(f'inherits = "x86-64-v3"\n{emulators}')
+    folder, _ = make(EXAMPLES / "load-moe/top1-e4", str(board))
+    assert main(["test", str(folder)]) == 7
+    out, err = capsys.readouterr()
+    first, second = out.splitlines()
+    assert re.match(r"old +FAILED: mine on old: ", first) and re.match(r"native +equal: ", second)
+    assert err == f"colibri: {folder}: no result from old\n"
+    assert main(["test", str(folder), "--json"]) == 7
+    results = json.loads(capsys.readouterr().out)
+    assert [one["failure"] is None for one in results] == [False, True]
+    old, native = check_package(folder)
+    assert (old.passed, native.passed, old.outputs) == (False, True, 0)
+
+
 def test_json_says_what_differs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     folder, package = made(make)
     offset = section(package, "head") + 4 * 160 + 3

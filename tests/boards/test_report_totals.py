@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 
+from colibri.boards.load import board_names
 from colibri.boards.profile import BoardKind, Holds
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.foreign import report_on_elf
 from colibri.footprint.linker import parse_usage
-from colibri.footprint.report import Report, make_report
+from colibri.footprint.report import Part, Report, make_report
 from colibri.generate import Options
 from colibri.package import Package
 from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import product_targets
 
-BOARDS = ["aarch64-sve2", "nucleo-h743zi", "raspberry-pi-5", "riscv-virt-rv32imac", "stm32f405", "x86-64-v3"]
 MODELS = {
     "load-moe/top1-e4": Options(),
     "shakespeare-moe": Options(Scheme.W4A8, context=32, drop=PRUNED),
@@ -39,6 +40,13 @@ def parts(report: Report, *names: str) -> int:
     return sum(part.bytes for group in groups for part in group.parts if part.name.startswith(names))
 
 
+def names(rows: tuple[Part, ...]) -> Iterator[str]:
+    """Of the rows and of all below them."""
+    for row in rows:
+        yield row.name
+        yield from names(row.parts)
+
+
 def sections(package: Package, elf: Path) -> dict[str, tuple[int, int]]:
     """Bytes and address of each section that takes memory, as `size -A` prints them."""
     rows = re.findall(r"^(\S+)\s+(\d+)\s+(\d+)$", binutils(package, "size", "-A", elf), re.MULTILINE)
@@ -49,12 +57,18 @@ def sections(package: Package, elf: Path) -> dict[str, tuple[int, int]]:
 def check_bare(report: Report, package: Package, elf: Path, tmp_path: Path) -> None:
     usage = parse_usage(elf.with_suffix(".usage").read_text())
     assert {region.name: region.used for region in report.regions} == usage
-    raw = tmp_path / "image.bin"
-    binutils(package, "objcopy", "-O", "binary", elf, raw)
-    home = package.board.region_for(Holds.CODE).name
-    assert usage[home] == raw.stat().st_size == (elf.with_suffix(".bin")).stat().st_size
+    homes = {what: package.board.region_for(what).name for what in (Holds.CODE, Holds.WEIGHTS)}
+    raw, apart = tmp_path / "image.bin", homes[Holds.CODE] != homes[Holds.WEIGHTS]
+    # A raw image spans the gap between two kinds of flash, so each gets its own.
+    binutils(package, "objcopy", "-O", "binary", *(["-R", ".model"] if apart else []), elf, raw)
+    assert usage[homes[Holds.CODE]] == raw.stat().st_size == (elf.with_suffix(".bin")).stat().st_size
+    if apart:
+        binutils(package, "objcopy", "-O", "binary", "-j", ".model", elf, raw)
+        listed = sections(package, elf)
+        assert usage[homes[Holds.WEIGHTS]] == raw.stat().st_size == listed[".model"][0] == package.model_bin_bytes
+        assert raw.read_bytes() == (elf.parents[1] / "model.bin").read_bytes()
     placed = [(at, at + size) for size, at in sections(package, elf).values() if size]
-    for region in (one for one in report.regions if one.name != home):
+    for region in (one for one in report.regions if one.name not in homes.values()):
         ends = [end for at, end in placed if region.origin <= at < region.origin + region.length]
         assert region.used == max(ends, default=region.origin) - region.origin
 
@@ -68,10 +82,17 @@ def check_linux(report: Report, package: Package, elf: Path) -> None:
     assert ram.used == sum(int(size, 16) for size, flags in loads if "W" in flags)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", BOARDS)
-def test_totals_are_those_of_binutils(board: str, model: str, make: Make, tmp_path: Path) -> None:
-    folder, package = make(EXAMPLES / model, board, MODELS[model])
+@pytest.mark.parametrize(
+    ("board", "model", "options"),
+    [
+        *((board, model, options) for board in board_names() for model, options in MODELS.items()),
+        # Memory in two blocks.
+        ("nucleo-h743zi", "shakespeare-moe", Options(Scheme.W4A8, prefill=8)),
+    ],
+)
+def test_totals_are_those_of_binutils(board: str, model: str, options: Options, make: Make, tmp_path: Path) -> None:
+    folder, package = make(EXAMPLES / model, board, options)
+    assert len(package.memory.blocks) == (2 if options.prefill else 1)
     build(folder, product_targets(package.board))
     elf = folder / "build/product.elf"
     report = make_report(folder)
@@ -91,8 +112,9 @@ def test_totals_are_those_of_binutils(board: str, model: str, make: Make, tmp_pa
     # On its own the program says the same of each region, of the weights and of the block.
     assert {one.name: one.used for one in alone.regions} == {one.name: one.used for one in report.regions}
     weights = [group for region in alone.regions for group in region.groups if group.kind is GroupKind.WEIGHTS]
-    assert sum(group.bytes for group in weights) == package.model_bin_bytes
+    assert sum(group.bytes for group in weights) == sum(length for _, length, _ in package.weight_files())
     blocks = [group for region in alone.regions for group in region.groups if group.kind is GroupKind.ARENA]
     assert sum(group.bytes for group in blocks) == package.memory.total
-    experts = [row.name for group in weights for layer in group.parts for row in layer.parts if "expert " in row.name]
+    # Two files of weights have a row each, above their layers.
+    experts = [name for group in weights for name in names(group.parts) if re.fullmatch(r"expert \d+", name)]
     assert len(experts) == sum(package.model.experts)

@@ -13,7 +13,10 @@ from small_models import HOST_BOARD, ORACLE, load_graph, sensor
 from colibri.boards.load import board_names
 from colibri.cli import main
 from colibri.graph.interpret import Reference
+from colibri.inspection import ram_left
+from colibri.package import Block, Memory
 from colibri.passes.quantise import Scheme
+from colibri.passes.sharing import Room
 
 SENSOR = str(sensor("top1-e3-tiny"))
 
@@ -98,14 +101,32 @@ def test_inspect(capsys: pytest.CaptureFixture[str], source: str) -> None:
     assert f"{facts['parameters']:,} parameters" in text(capsys, "inspect", source)
 
 
-def test_inspect_predicts_what_generate_makes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """All but the manifest, which `inspect` leaves empty."""
-    facts = parsed(capsys, "inspect", SENSOR)
-    package = parsed(capsys, "generate", SENSOR, "--board", "stm32f405", "--scheme", "w4a8", "-o", str(tmp_path / "p"))
-    fit = next(fit for fit in facts["fits"] if fit["board"] == "stm32f405" and fit["scheme"] == "w4a8")
-    manifest = next(section["bytes"] for section in package["sections"] if section["name"] == "manifest")
-    assert fit["memory"] == package["memory"]["total"]
-    assert 0 <= package["model_bin_bytes"] - fit["weights"] - manifest < 16
+@pytest.mark.parametrize("source", [SENSOR, str(ORACLE / "mixtral-base")], ids=["sensor", "mixtral"])
+def test_inspect_predicts_what_generate_makes(capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str) -> None:
+    facts = parsed(capsys, "inspect", source)
+    for board in ("stm32f405", "raspberry-pi-5"):
+        arguments = ("generate", source, "--board", board, "--scheme", "w4a8", "-o", str(tmp_path / board))
+        package = parsed(capsys, *arguments)
+        fit = next(fit for fit in facts["fits"] if (fit["board"], fit["scheme"]) == (board, "w4a8"))
+        assert (fit["weights"], fit["memory"]) == (package["model_bin_bytes"], package["memory"]["total"])
+    said = text(capsys, "inspect", source)
+    sizes = {fit["weights"] for fit in facts["fits"] if fit["scheme"] == "w4a8"}
+    assert f"{min(sizes):,}" in said and f"{max(sizes):,}" in said
+
+
+def test_what_is_left_of_ram_is_a_sum() -> None:
+    """Of what does not fit into its region, or of all that stays free."""
+
+    def memory(**blocks: int) -> Memory:
+        made = [Block(f"memory_{name}", name, 0, 0, size, size, size, True, ()) for name, size in blocks.items()]
+        return Memory(tuple(made), sum(blocks.values()))
+
+    rooms = [Room("dtcm", 100, 1), Room("axi", 200, 2), Room("sram1", 50, 3)]
+    assert ram_left(memory(dtcm=130, axi=207), rooms) == -37
+    assert ram_left(memory(dtcm=130, axi=1), rooms) == -30
+    assert ram_left(memory(dtcm=60, axi=200), rooms) == 40 + 0 + 50
+    assert ram_left(memory(dtcm=100, axi=200, sram1=50), rooms) == 0
+    assert ram_left(memory(ram=9), [Room("ram", None, 1)]) is None
 
 
 def test_boards(capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,6 +79,18 @@ def test_a_board_beyond_its_budget_exits_with_3(
     assert re.search(r"stm32f407-discovery: the image is too large: flash by [\d,]+ bytes", capsys.readouterr().err)
 
 
+def test_a_board_above_its_warning_is_built_all_the_same(
+    example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example.write_text(example.read_text().replace("budget = 0xE_0000", "budget = 0xE_0000\nwarn = 0x800"))
+    folder = str(tmp_path / "package")
+    assert main(["build", str(CHECKPOINT), "--board", str(example), "-o", folder]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"colibri: warning: flash: [\d,]+ bytes, [\d,]+ over the 2,048 of the board \(warn\)", line)
+    assert main(["report", folder]) == 0
+    assert capsys.readouterr().err == f"{line}\n"
+
+
 def test_a_board_may_inherit_from_a_board(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text('inherits = "stm32f405"\nstack = 2048\nemulators = []\n')
     board = load_board(tmp_path / "small.toml")

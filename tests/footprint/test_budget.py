@@ -107,6 +107,32 @@ def test_the_board_has_its_own_budget() -> None:
     assert finding.level is Level.FAIL
 
 
+def test_the_board_may_warn_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Used and reserved together, above the level; one that fails too is said once."""
+    import msgspec
+
+    def report(**changes: int) -> Report:
+        region = msgspec.structs.replace(REPORT.regions[0], reserve=10, **changes)
+        return msgspec.structs.replace(REPORT, regions=(region, REPORT.regions[1]))
+
+    assert check(report(warn=610), (), "") == check(report(), (), "") == ()
+    (finding,) = check(report(warn=609), (), "")
+    assert str(finding) == "flash: 600 bytes and 10 reserved, 1 over the 609 of the board (warn)"
+    assert [one.level for one in check(report(warn=500, limit=550, over=60), (), "")] == [Level.FAIL]
+
+    path = tmp_path / "report.json"
+    path.write_bytes(report(warn=609).to_json())
+    assert main(["report", str(path), "--annotate"]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"colibri: warning: {finding}\n"
+    assert f"::warning title=flash near its budget::{finding}\n" in out
+    # A budget file's failure is the last line, as without the warning.
+    (tmp_path / "b.toml").write_text("[flash]\nfail = 599")
+    assert main(["report", str(path), "--budget", str(tmp_path / "b.toml"), "--json"]) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"colibri: warning: {finding}", "colibri: b.toml: over budget: flash by 1 byte"]
+
+
 def test_a_stack_that_is_too_small_is_the_boards_own_limit_too() -> None:
     import msgspec
 

@@ -166,6 +166,9 @@ def _check_regions(board: Board, where: str) -> None:
             raise BadInput(
                 f"budget of {region.budget} bytes in {region.length}", where=at, hint="a budget is a part of the region"
             )
+        if region.warn < 0 or (region.limit and region.warn > region.limit):
+            what = f"warn above {region.warn} bytes, and {region.limit} may be used"
+            raise BadInput(what, where=at, hint="give at most the budget, or 0 for no warning")
         _check_uses(region, at)
         for held in region.holds:
             if (region.kind is MemoryKind.FLASH) != (held in _READ_ONLY):

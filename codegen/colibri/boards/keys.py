@@ -52,6 +52,7 @@ _EXAMPLES = {
     "memory.length": "0x2_0000",
     "memory.origin": "0x2000_0000",
     "memory.budget": "0x1_8000",
+    "memory.warn": "0x1_4000",
     "memory.holds": '["data", "stack", "arena"]',
     "memory.cost": "2",
     "memory.clock": "{ register = 0x5802_44DC, bits = 0x2000_0000 }",

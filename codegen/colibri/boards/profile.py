@@ -83,6 +83,7 @@ class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         origin: first address; 0 for a Linux board, where the loader chooses.
         length: bytes, the physical wall; 0 for a Linux board without a limit.
         budget: bytes that may be used, at most ``length``; 0 means ``length``.
+        warn: bytes, with the reserve, above which the report warns; at most what may be used; 0 means never.
         holds: what goes there; empty when nothing does by default. Several regions may hold the arena.
         clock: what switches the region on; None when it always is. An emulator has no such register.
         cost: time of a byte moved, relative to the fastest memory of the board: hot buffers go where it is small.
@@ -93,6 +94,7 @@ class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     length: int
     origin: int = 0
     budget: int = 0
+    warn: int = 0
     holds: tuple[Holds, ...] = ()
     cost: int = 1
     clock: Clock | None = None

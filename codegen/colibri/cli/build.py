@@ -28,6 +28,8 @@ def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, 
     """
     from colibri.boards.load import load_board
     from colibri.claim import claimed
+    from colibri.cli.report import print_warnings
+    from colibri.footprint.budget import check
     from colibri.footprint.report import make_report
     from colibri.footprint.table import print_report
     from colibri.generate import generate
@@ -56,4 +58,5 @@ def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, 
     else:
         print_report(report, make_console())
         click.echo(f"package: {folder}")
+    print_warnings(check(report, (), ""))
     report.require_fit()

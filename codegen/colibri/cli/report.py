@@ -105,7 +105,7 @@ def command(
                 click.echo(f"page: {output}", err=True)
     if annotate:
         click.echo(annotation_lines(report, findings), nl=False)
-    _warn(findings)
+    print_warnings(findings)
     report.require_fit()
     require_budgets(findings, budget_name)
 
@@ -211,11 +211,11 @@ def _print_table(report: Report, diff: Diff | None, console: Console, full: bool
         print_report(report, console, full=full)
 
 
-def _warn(findings: tuple[Finding, ...]) -> None:
+def print_warnings(findings: tuple[Finding, ...]) -> None:
     """Print warnings, and what the last line will not name because the board itself is too small."""
     from colibri.footprint.budget import Level
 
-    of_board = any(finding.of_board for finding in findings)
+    of_board = any(finding.of_board and finding.level is Level.FAIL for finding in findings)
     for finding in findings:
         if finding.level is Level.WARN:
             click.echo(f"colibri: warning: {finding}", err=True)

@@ -30,11 +30,14 @@ def command(
     import dataclasses
     import json
 
-    from colibri.errors import CheckFailed
+    from colibri.errors import CheckFailed, EmulatorFailed
     from colibri.testing import EmulatorResult, check_package
 
     def show(result: EmulatorResult) -> None:
         if as_json:
+            return
+        if result.failure is not None:
+            click.echo(f"{result.emulator:<16} FAILED: {result.failure}")
             return
         verdict = "equal" if result.passed else "DIFFERENT"
         click.echo(
@@ -58,6 +61,11 @@ def command(
     )
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(result) for result in results], indent=1, sort_keys=True))
-    failed = [result.emulator for result in results if not result.passed]
+    different = [result.emulator for result in results if result.mismatches]
+    failed = [result.emulator for result in results if result.failure is not None]
+    differ = f"outputs differ from the reference on {', '.join(different)}"
     if failed:
-        raise CheckFailed(f"outputs differ from the reference on {', '.join(failed)}", where=str(package))
+        also = f"; {differ}" if different else ""
+        raise EmulatorFailed(f"no result from {', '.join(failed)}{also}", where=str(package))
+    if different:
+        raise CheckFailed(differ, where=str(package))

@@ -45,10 +45,10 @@ class Finding(msgspec.Struct, frozen=True):
     Attributes:
         path: as in `Budget`.
         used: bytes of the image there.
-        reserve: bytes kept for the application, which count too against a board's own limit.
+        reserve: bytes kept for the application, which count too against a board's own levels.
         limit: the budget of this level.
         over: bytes above it.
-        source: name of the budget file; empty for the board's own limit.
+        source: name of the budget file; empty for the board's own levels.
     """
 
     level: Level
@@ -67,7 +67,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def of_board(self) -> bool:
-        """Whether it is the board's own limit that is exceeded."""
+        """Whether it is the board's own level that is exceeded."""
         return not self.source
 
 
@@ -85,7 +85,7 @@ def load_budgets(path: Path) -> tuple[Budget, ...]:
 
 
 def check(report: Report, budgets: tuple[Budget, ...], source: str) -> tuple[Finding, ...]:
-    """What is over: the board's own limits and its stack first, then each budget once, at its worse level.
+    """What is over: the board's own levels and its stack first, then each budget once, at its worse level.
 
     Args:
         source: name of the budget file.
@@ -93,11 +93,13 @@ def check(report: Report, budgets: tuple[Budget, ...], source: str) -> tuple[Fin
     Raises:
         BadInput: a budget for a region, group or row that the report does not have.
     """
-    found = [
-        Finding(Level.FAIL, (one.name,), one.used, one.reserve, one.limit, one.over, "")
-        for one in report.regions
-        if one.over
-    ]
+    found = []
+    for one in report.regions:
+        taken = one.used + one.reserve
+        if one.over:
+            found.append(Finding(Level.FAIL, (one.name,), one.used, one.reserve, one.limit, one.over, ""))
+        elif one.warn and taken > one.warn:
+            found.append(Finding(Level.WARN, (one.name,), one.used, one.reserve, one.warn, taken - one.warn, ""))
     if report.stack is not None and report.stack.overflows:
         stack = report.stack
         depth = (stack.program.bytes or 0) + stack.exception

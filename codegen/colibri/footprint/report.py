@@ -66,6 +66,7 @@ class RegionUse(msgspec.Struct, frozen=True):
         used: up to the last byte of the image in the region; sum over ``groups``.
         printed: what the linker printed; equal to ``used``. None when it printed nothing.
         over: bytes that ``used`` and ``reserve`` together are above ``limit``.
+        warn: the board's level of them for a warning; 0 when it has none.
     """
 
     name: str
@@ -78,6 +79,7 @@ class RegionUse(msgspec.Struct, frozen=True):
     printed: int | None
     over: int
     groups: tuple[Group, ...]
+    warn: int = 0
 
 
 class EmulatorNote(msgspec.Struct, frozen=True):
@@ -308,6 +310,7 @@ def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] 
         printed=None if printed is None else printed[index],
         over=max(0, used + reserve - region.limit) if region.limit else 0,
         groups=groups,
+        warn=region.warn,
     )
 
 
