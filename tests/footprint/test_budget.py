@@ -61,6 +61,13 @@ def test_what_is_over(tmp_path: Path, text: str, expected: list[tuple[str, str, 
     [
         ("[flahs]\nfail = 1", "did you mean 'flash'?"),
         ("[flash.cod]\nfail = 1", "did you mean 'code'?"),
+        # As the table calls it, or a linker script.
+        ("[ram.'.data and .bss']\nfail = 1", "did you mean 'data'?"),
+        ("[ram.'stack reserve']\nfail = 1", "did you mean 'stack'?"),
+        ("[ram.'Stack reserve']\nfail = 1", "did you mean 'stack'?"),
+        ("[ram.'.bss']\nfail = 1", "did you mean 'data'?"),
+        ("[flash.constants]\nfail = 1", "did you mean 'tables'?"),
+        ("[flash.other]\nfail = 1", "known: arena, code,"),
         ("[flash.code.modle]\nfail = 1", "did you mean 'model'?"),
         ('[flash.weights."layer 0"."expert 9"]\nfail = 1', "did you mean 'expert 0'?"),
         ("[ram.arena.buffers]\nfail = 1", "the report has nothing there"),

@@ -32,6 +32,10 @@ class GroupKind(StrEnum):
     UNATTRIBUTED = "unattributed"
 
 
+# What people read instead of the name; budgets and machines take the name.
+TITLES = {GroupKind.DATA: ".data and .bss", GroupKind.STACK: "stack reserve"}
+
+
 @dataclass(frozen=True)
 class Piece:
     """A run of bytes with one meaning.

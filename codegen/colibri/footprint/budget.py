@@ -12,10 +12,22 @@ import msgspec
 from colibri.boards.words import nearest
 from colibri.checkpoint.untrusted import read_toml
 from colibri.errors import BadInput, DoesNotFit, in_bytes
-from colibri.footprint.attribute import GroupKind
+from colibri.footprint.attribute import TITLES, GroupKind
 from colibri.footprint.report import Part, Report
 
 _HINT_LENGTH = 200
+_OTHER_NAMES = {
+    **{title: kind for kind, title in TITLES.items()},
+    ".data": GroupKind.DATA,
+    ".bss": GroupKind.DATA,
+    "bss": GroupKind.DATA,
+    ".rodata": GroupKind.TABLES,
+    "rodata": GroupKind.TABLES,
+    "constants": GroupKind.TABLES,
+    ".text": GroupKind.CODE,
+    "text": GroupKind.CODE,
+    "memory block": GroupKind.ARENA,
+}
 
 
 class Level(StrEnum):
@@ -157,7 +169,9 @@ def _bytes(report: Report, path: tuple[str, ...], source: str) -> int:
     if len(path) == 1:
         return region.used
     if path[1] not in list(GroupKind):
-        raise _unknown("group", path[:2], [kind.value for kind in GroupKind], source)
+        meant = _OTHER_NAMES.get(path[1].strip().lower())
+        hint = f"did you mean {meant.value!r}?" if meant else ""
+        raise _unknown("group", path[:2], [kind.value for kind in GroupKind], source, hint)
     group = next((one for one in region.groups if one.kind == path[1]), None)
     if len(path) == 2:
         return group.bytes if group else 0
@@ -171,9 +185,9 @@ def _bytes(report: Report, path: tuple[str, ...], source: str) -> int:
     return size
 
 
-def _unknown(what: str, path: tuple[str, ...], known: Iterable[str], source: str) -> BadInput:
+def _unknown(what: str, path: tuple[str, ...], known: Iterable[str], source: str, hint: str = "") -> BadInput:
     words = list(known)
-    hint = nearest(path[-1], words) if words else "the report has nothing there"
+    hint = hint or (nearest(path[-1], words) if words else "the report has nothing there")
     if len(hint) > _HINT_LENGTH:
         hint = "`colibri report --full` names all"
     return BadInput(f"{' / '.join(path)}: no such {what} in the report", where=source, hint=hint)

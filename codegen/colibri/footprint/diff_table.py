@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from colibri.footprint.attribute import TITLES
 from colibri.footprint.diff import Change, Diff, RegionDiff, Row, Side, by_weight, leaves
 from colibri.footprint.rows import Rows
 from colibri.footprint.stack_table import print_stack_diff
-from colibri.footprint.table import TITLES
 
 _ROWS_SHOWN = 25
 _COLOURS = {

@@ -9,14 +9,13 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from colibri.footprint.attribute import GroupKind
+from colibri.footprint.attribute import TITLES, GroupKind
 from colibri.footprint.report import Group, Part, RegionUse, Report
 from colibri.footprint.rows import Rows
 from colibri.footprint.stack_table import print_observed, print_stack
 
 _BAR = 28
 _INDENT = "  "
-TITLES = {GroupKind.DATA: ".data and .bss", GroupKind.STACK: "stack reserve"}
 _COLOURS = {
     GroupKind.CODE: "cyan",
     GroupKind.WEIGHTS: "magenta",
