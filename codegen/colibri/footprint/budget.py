@@ -72,10 +72,13 @@ class Finding(msgspec.Struct, frozen=True):
     source: str
 
     def __str__(self) -> str:
-        """``flash / code: 12,345 bytes, 345 over the 12,000 of budget.toml (fail)``."""
+        """``flash / code: 12,345 bytes, 345 bytes over the limit of 12,000 in budget.toml (fail)``."""
         reserve = f" and {self.reserve:,} reserved" if self.reserve else ""
-        used = f"{' / '.join(self.path)}: {self.used:,} bytes{reserve}"
-        return f"{used}, {self.over:,} over the {self.limit:,} of {self.source or 'the board'} ({self.level})"
+        used = f"{' / '.join(self.path)}: {in_bytes(self.used)}{reserve}"
+        limit = (
+            f"the board's limit of {self.limit:,}" if self.of_board else f"the limit of {self.limit:,} in {self.source}"
+        )
+        return f"{used}, {in_bytes(self.over)} over {limit} ({self.level})"
 
     @property
     def of_board(self) -> bool:

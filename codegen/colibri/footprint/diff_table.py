@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from colibri.errors import in_bytes
 from colibri.footprint.attribute import TITLES
 from colibri.footprint.diff import Change, Diff, RegionDiff, Row, Side, by_weight, leaves
 from colibri.footprint.rows import Rows
@@ -44,7 +45,7 @@ def _side(side: Side) -> Text:
 
 
 def _headline(region: RegionDiff, width: int) -> Text:
-    line = Text.assemble((f"{region.name:<{width}}  ", "bold"), f"{region.old:,} → {region.new:,} bytes  ")
+    line = Text.assemble((f"{region.name:<{width}}  ", "bold"), f"{region.old:,} → {in_bytes(region.new)}  ")
     line.append(_signed(region.delta), f"bold {_COLOURS[region.change]}")
     if region.over:
         line.append(f"  {region.over:,} over its limit", "bold red")

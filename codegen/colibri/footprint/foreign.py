@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Cpu, Holds, MemoryKind, Region, Toolchain
-from colibri.errors import BadInput, ColibriError, printable
+from colibri.errors import BadInput, ColibriError, in_bytes, printable
 from colibri.footprint.attribute import GroupKind, Label, cut_up, paint
 from colibri.footprint.elf import ElfSection, Image, read_image
 from colibri.footprint.embedded import EmbeddedModel, find_models
@@ -53,7 +53,7 @@ def report_on_elf(path: Path) -> Report:
         groups = grouped([piece for piece in pieces if piece.region == index], {})
         used = layout.used(index)
         if (total := sum(group.bytes for group in groups)) != used:
-            what = f"the sections in {region.name} take {total} bytes, the program headers say {used}"
+            what = f"the sections in {region.name} take {in_bytes(total)}, the program headers say {used:,}"
             raise BadInput(what, where=path.name)
         over = max(0, used - region.length) if region.length else 0
         kind, length = region.kind, region.length

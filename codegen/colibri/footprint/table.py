@@ -9,6 +9,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
+from colibri.errors import in_bytes
 from colibri.footprint.attribute import TITLES, GroupKind
 from colibri.footprint.report import Group, Part, RegionUse, Report
 from colibri.footprint.rows import Rows
@@ -81,10 +82,10 @@ def _headline(region: RegionUse, width: int) -> Text:
     line = Text()
     line.append(f"{region.name:<{width}}  ", "bold")
     if not region.limit:
-        return line.append(f"{region.used:,} bytes, no limit")
+        return line.append(f"{in_bytes(region.used)}, no limit")
     _append_bar(line, region)
     share = 100 * (region.used + region.reserve) / region.limit
-    line.append(f"  {region.used:,} of {region.limit:,} bytes  ")
+    line.append(f"  {region.used:,} of {in_bytes(region.limit)}  ")
     line.append(f"{share:.1f} %", "bold red" if region.over else "bold yellow" if share > 90 else "bold green")
     if region.reserve:
         line.append(f"  ({region.reserve:,} reserved)")
@@ -186,7 +187,7 @@ def _print_verdict(report: Report, console: Console) -> None:
         if region.over:
             budget = region.used + region.reserve <= region.length
             what = f"over its budget (the memory has {region.length:,})" if budget else "more than there are"
-            console.print(Text(f"{region.name}: {region.over:,} bytes {what}", "bold red"), soft_wrap=True)
+            console.print(Text(f"{region.name}: {in_bytes(region.over)} {what}", "bold red"), soft_wrap=True)
     if not report.linked:
         how = "linked past the limits to be measured; there is no product"
     elif all(region.printed is None for region in report.regions):
