@@ -209,7 +209,7 @@ def test_a_package_json_that_is_not_of_the_image(package: Path, capsys: pytest.C
     for path, value, words in (
         (("prefix",), "other", "the image has no symbol other_bin; build the package again"),
         (("board", "memory", 0, "origin"), 0, "which is in no region of the board"),
-        (("model_bin_bytes",), 1 << 20, "is shorter than the 1048576 bytes that package.json says"),
+        (("model_bin_bytes",), 1 << 20, "is shorter than the 1,048,576 bytes that package.json says"),
     ):
         edited = json.loads(json.dumps(table))
         set_at(*path)(edited, value)

@@ -61,6 +61,13 @@ def test_what_is_over(tmp_path: Path, text: str, expected: list[tuple[str, str, 
     [
         ("[flahs]\nfail = 1", "did you mean 'flash'?"),
         ("[flash.cod]\nfail = 1", "did you mean 'code'?"),
+        # As the table calls it, or a linker script.
+        ("[ram.'.data and .bss']\nfail = 1", "did you mean 'data'?"),
+        ("[ram.'stack reserve']\nfail = 1", "did you mean 'stack'?"),
+        ("[ram.'Stack reserve']\nfail = 1", "did you mean 'stack'?"),
+        ("[ram.'.bss']\nfail = 1", "did you mean 'data'?"),
+        ("[flash.constants]\nfail = 1", "did you mean 'tables'?"),
+        ("[flash.other]\nfail = 1", "known: arena, code,"),
         ("[flash.code.modle]\nfail = 1", "did you mean 'model'?"),
         ('[flash.weights."layer 0"."expert 9"]\nfail = 1', "did you mean 'expert 0'?"),
         ("[ram.arena.buffers]\nfail = 1", "the report has nothing there"),
@@ -103,7 +110,7 @@ def test_the_board_has_its_own_budget() -> None:
     region = msgspec.structs.replace(REPORT.regions[0], limit=550, reserve=10, over=60)
     report = msgspec.structs.replace(REPORT, regions=(region,))
     (finding,) = check(report, (), "")
-    assert str(finding) == "flash: 600 bytes and 10 reserved, 60 over the 550 of the board (fail)"
+    assert str(finding) == "flash: 600 bytes and 10 reserved, 60 bytes over the board's limit of 550 (fail)"
     assert finding.level is Level.FAIL
 
 
@@ -139,7 +146,7 @@ def test_a_stack_that_is_too_small_is_the_boards_own_limit_too() -> None:
     bound = StackBound("main", 500)
     stack = StackUse(program=bound, exception=40, margin=64, needed=640, reserve=512, entries=())
     (finding,) = check(msgspec.structs.replace(REPORT, stack=stack), (), "")
-    assert str(finding) == "stack: 540 bytes, 28 over the 512 of the board (fail)"
+    assert str(finding) == "stack: 540 bytes, 28 bytes over the board's limit of 512 (fail)"
     assert check(msgspec.structs.replace(REPORT, stack=msgspec.structs.replace(stack, reserve=540)), (), "") == ()
 
 
@@ -151,7 +158,10 @@ def test_annotations_are_one_line_each_and_escaped() -> None:
     error, warning = annotation_lines(REPORT, findings).splitlines()
     assert error.startswith("::error title=flash / code / a%3Ab%2Cc over budget::flash / code / a:b,c: 600 bytes")
     assert "50%25%0A.toml" in error
-    assert warning == "::warning title=ram near its budget::ram: 9 bytes, 1 over the 8 of b.toml (warn)"
+    assert (
+        warning
+        == "::warning title=ram above its warning level::ram: 9 bytes, 1 byte over the limit of 8 in b.toml (warn)"
+    )
     assert annotation_lines(REPORT, ()) == "::notice title=footprint of demo::flash 600 of 800 bytes\n"
 
 

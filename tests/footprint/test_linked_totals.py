@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from small_firmware import PLAIN, Firmware, script
 
 from colibri.boards.profile import Holds, MemoryKind, Region
+from colibri.footprint.attribute import GroupKind
 from colibri.footprint.elf import read_image
+from colibri.footprint.foreign import report_on_elf
 from colibri.footprint.linker import parse_usage
 from colibri.footprint.report import Part, Report, make_report
+from colibri.package import load_package
 
 FLASH_HOLDS = (Holds.CODE, Holds.WEIGHTS)
 RAM_HOLDS = (Holds.DATA, Holds.STACK, Holds.ARENA)
@@ -107,6 +111,21 @@ def test_adjacent_banks_in_one_segment(firmware: Firmware) -> None:
     image = read_image(firmware.folder / "build/product.elf")
     assert any(one.run < 0x08000800 < one.run + one.memory for one in image.segments)
     assert report.regions[0].used < 2048
+
+
+def test_memory_in_several_blocks(spread: Path) -> None:
+    whole, alone = make_report(spread), report_on_elf(spread / "build/product.elf")
+    assert_sums(whole)
+    block = {GroupKind.CONTEXT, GroupKind.STATES, GroupKind.ARENA}
+    expected = {one.region: one.total for one in load_package(spread).memory.blocks}
+    for report in (whole, alone):
+        found = {
+            region.name: size
+            for region in report.regions
+            if (size := sum(group.bytes for group in region.groups if group.kind in block))
+        }
+        assert found == expected
+    assert {one.name: one.used for one in alone.regions} == {one.name: one.used for one in whole.regions}
 
 
 @pytest.mark.parametrize("march", ["rv32imac", "rv32imafc"])

@@ -20,6 +20,7 @@ from colibri.footprint.foreign import report_on_elf
 from colibri.footprint.report import Report, make_report
 from colibri.footprint.sources import read_alike
 from colibri.generate import Options, generate
+from colibri.package import load_package
 from colibri.toolchain.build import build
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +87,58 @@ def test_compared_with_its_package_nothing_changed(package: Path, tmp_path: Path
     # The linker's map tells alignment from what it aligns, symbols do not: it only moves between these.
     assert set(changed) <= {GroupKind.CODE, GroupKind.TABLES, GroupKind.DATA, GroupKind.PADDING}
     assert set(changed.values()) <= {()} and all(region.delta == 0 for region in diff.regions)
+
+
+def test_each_of_several_memory_blocks_is_found(spread: Path, tmp_path: Path) -> None:
+    elf, blocks = spread / "build/product.elf", load_package(spread).memory.blocks
+    assert len(blocks) == 2
+    alone = report_on_elf(elf)
+    found = {one.name: group for one in alone.regions for group in one.groups if group.kind is GroupKind.ARENA}
+    assert {name: group.bytes for name, group in found.items()} == {block.region: block.total for block in blocks}
+    assert {part.name for group in found.values() for part in group.parts} == {"memory block"}
+    most = max(blocks, key=lambda block: block.total)
+    (tmp_path / "budget.toml").write_text(f"[{most.region}.arena]\nfail = {most.total - 1}\n")
+    assert main(["report", str(elf), "--budget", str(tmp_path / "budget.toml")]) == 3
+
+
+def test_both_files_of_a_model_are_one_model(spread: Path, package: Path, tmp_path: Path) -> None:
+    alone, whole = report_on_elf(spread / "build/product.elf"), make_report(spread)
+    assert alone.package == whole.package == "shakespeare-moe"
+    hot = load_package(spread).hot_weights
+    assert hot is not None
+    weights = {one.name: group for one in alone.regions for group in one.groups if group.kind is GroupKind.WEIGHTS}
+    assert weights[hot.region].bytes == hot.bytes and len(weights) == 2
+    for group in weights.values():
+        assert {part.name for part in group.parts} >= {"header and table", "layer 0", "manifest"}
+    # A name alone makes no second file.
+    start = ".text\n.global _start\n_start: nop\n"
+    text = f'.section .rodata\n.balign 16\n.global a_hot_bin\na_hot_bin:\n.incbin "{spread}/hot.bin"\n'
+    assert report_on_elf(link(tmp_path, text + model(package, "a") + start)).package == "shakespeare-moe, top1-e4"
+
+
+def test_a_program_in_several_regions_compared_with_its_package(spread: Path) -> None:
+    elf = spread / "build/product.elf"
+    saved, alone = make_report(spread), report_on_elf(elf)
+    for old, new in ((saved, alone), (alone, saved)):
+        diff = compare(old, new)
+        assert all(region.delta == 0 for region in diff.regions)
+        changed = {row.group for region in diff.regions for row in leaves(region) if row.delta}
+        assert changed <= {GroupKind.CODE, GroupKind.TABLES, GroupKind.DATA, GroupKind.PADDING}
+
+
+def test_blocks_of_models_with_similar_prefixes(tmp_path: Path, package: Path) -> None:
+    names = {"a_memory": 16, "a_memory_fast": 32, "a_memory_memory": 64, "a_memory_memory_fast": 128, "a_memorial": 256}
+    block = "".join(f".type {one},@object\n{one}: .space {size}\n.size {one},{size}\n" for one, size in names.items())
+    start = ".text\n.global _start\n_start: nop\n"
+    # One manifest with another name of the same length, so that the rows differ.
+    other = tmp_path / "other"
+    other.mkdir()
+    raw = (package / "model.bin").read_bytes()
+    (other / "model.bin").write_bytes(raw.replace(b'"top1-e4"', b'"top9-e4"'))
+    elf = link(tmp_path, model(package, "a") + model(other, "a_memory") + ".bss\n.balign 16\n" + block + start)
+    report = report_on_elf(elf)
+    assert rows(report, GroupKind.ARENA) == {"top9-e4 / memory block": 192, "top1-e4 / memory block": 48}
+    assert rows(report, GroupKind.DATA)[".bss / model"] == 256
 
 
 def test_oversize_image(tmp_path: Path, package: Path) -> None:

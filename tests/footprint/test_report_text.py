@@ -85,6 +85,8 @@ def test_over_its_budget_or_over_the_memory() -> None:
     assert over[0] == "flash " + "█" * 23 + "▓" * 5 + " 600 of 500 bytes 120.0 %"
     assert over[1] == "flash: 100 bytes over its budget (the memory has 1,000)"
     assert text(with_region(limit=500, length=500, over=100), summary=True)[1] == "flash: 100 bytes more than there are"
+    by_one = text(with_region(limit=599, length=599, over=1), summary=True)
+    assert by_one[1] == "flash: 1 byte more than there are"
 
 
 def test_reserve_is_part_of_the_bar() -> None:

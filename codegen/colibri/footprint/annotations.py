@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from colibri.errors import in_bytes
 from colibri.footprint.budget import Finding, Level
 from colibri.footprint.report import Report
 
@@ -15,13 +16,13 @@ def annotation_lines(report: Report, findings: tuple[Finding, ...]) -> str:
         return _command("notice", f"footprint of {report.package}", used or "nothing")
     lines = []
     for finding in findings:
-        how = "over budget" if finding.level is Level.FAIL else "near its budget"
+        how = "over budget" if finding.level is Level.FAIL else "above its warning level"
         lines.append(_command(_COMMANDS[finding.level], f"{' / '.join(finding.path)} {how}", str(finding)))
     return "".join(lines)
 
 
 def _of(used: int, limit: int) -> str:
-    return f"{used:,} of {limit:,} bytes" if limit else f"{used:,} bytes"
+    return f"{used:,} of {in_bytes(limit)}" if limit else in_bytes(used)
 
 
 def _command(name: str, title: str, message: str) -> str:

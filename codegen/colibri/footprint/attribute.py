@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from colibri.errors import ColibriError
+from colibri.errors import ColibriError, in_bytes
 from colibri.footprint.elf import ElfSection, Image, Place
 from colibri.footprint.layout import Extent, Layout
 from colibri.footprint.linker import Input
@@ -30,6 +30,10 @@ class GroupKind(StrEnum):
     STACK = "stack"
     PADDING = "padding"
     UNATTRIBUTED = "unattributed"
+
+
+# What people read instead of the name; budgets and machines take the name.
+TITLES = {GroupKind.DATA: ".data and .bss", GroupKind.STACK: "stack reserve"}
 
 
 @dataclass(frozen=True)
@@ -252,6 +256,6 @@ def _place(image: Image, symbol: str, length: int) -> Place:
     end = next((one.end for one in image.sections if one.name == place.section), 0)
     if place.address + length > end:
         raise ColibriError(
-            f"{symbol} is shorter than the {length} bytes that package.json says", hint="build the package again"
+            f"{symbol} is shorter than the {in_bytes(length)} that package.json says", hint="build the package again"
         )
     return place

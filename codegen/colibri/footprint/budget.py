@@ -12,10 +12,22 @@ import msgspec
 from colibri.boards.words import nearest
 from colibri.checkpoint.untrusted import read_toml
 from colibri.errors import BadInput, DoesNotFit, in_bytes
-from colibri.footprint.attribute import GroupKind
+from colibri.footprint.attribute import TITLES, GroupKind
 from colibri.footprint.report import Part, Report
 
 _HINT_LENGTH = 200
+_OTHER_NAMES = {
+    **{title: kind for kind, title in TITLES.items()},
+    ".data": GroupKind.DATA,
+    ".bss": GroupKind.DATA,
+    "bss": GroupKind.DATA,
+    ".rodata": GroupKind.TABLES,
+    "rodata": GroupKind.TABLES,
+    "constants": GroupKind.TABLES,
+    ".text": GroupKind.CODE,
+    "text": GroupKind.CODE,
+    "memory block": GroupKind.ARENA,
+}
 
 
 class Level(StrEnum):
@@ -60,10 +72,13 @@ class Finding(msgspec.Struct, frozen=True):
     source: str
 
     def __str__(self) -> str:
-        """``flash / code: 12,345 bytes, 345 over the 12,000 of budget.toml (fail)``."""
+        """``flash / code: 12,345 bytes, 345 bytes over the limit of 12,000 in budget.toml (fail)``."""
         reserve = f" and {self.reserve:,} reserved" if self.reserve else ""
-        used = f"{' / '.join(self.path)}: {self.used:,} bytes{reserve}"
-        return f"{used}, {self.over:,} over the {self.limit:,} of {self.source or 'the board'} ({self.level})"
+        used = f"{' / '.join(self.path)}: {in_bytes(self.used)}{reserve}"
+        limit = (
+            f"the board's limit of {self.limit:,}" if self.of_board else f"the limit of {self.limit:,} in {self.source}"
+        )
+        return f"{used}, {in_bytes(self.over)} over {limit} ({self.level})"
 
     @property
     def of_board(self) -> bool:
@@ -159,7 +174,9 @@ def _bytes(report: Report, path: tuple[str, ...], source: str) -> int:
     if len(path) == 1:
         return region.used
     if path[1] not in list(GroupKind):
-        raise _unknown("group", path[:2], [kind.value for kind in GroupKind], source)
+        meant = _OTHER_NAMES.get(path[1].strip().lower())
+        hint = f"did you mean {meant.value!r}?" if meant else ""
+        raise _unknown("group", path[:2], [kind.value for kind in GroupKind], source, hint)
     group = next((one for one in region.groups if one.kind == path[1]), None)
     if len(path) == 2:
         return group.bytes if group else 0
@@ -173,9 +190,9 @@ def _bytes(report: Report, path: tuple[str, ...], source: str) -> int:
     return size
 
 
-def _unknown(what: str, path: tuple[str, ...], known: Iterable[str], source: str) -> BadInput:
+def _unknown(what: str, path: tuple[str, ...], known: Iterable[str], source: str, hint: str = "") -> BadInput:
     words = list(known)
-    hint = nearest(path[-1], words) if words else "the report has nothing there"
+    hint = hint or (nearest(path[-1], words) if words else "the report has nothing there")
     if len(hint) > _HINT_LENGTH:
         hint = "`colibri report --full` names all"
     return BadInput(f"{' / '.join(path)}: no such {what} in the report", where=source, hint=hint)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from colibri.errors import in_bytes
+from colibri.footprint.attribute import TITLES
 from colibri.footprint.diff import Change, Diff, RegionDiff, Row, Side, by_weight, leaves
+from colibri.footprint.rows import Rows
 from colibri.footprint.stack_table import print_stack_diff
-from colibri.footprint.table import TITLES
 
 _ROWS_SHOWN = 25
 _COLOURS = {
@@ -33,7 +34,7 @@ def print_diff(diff: Diff, console: Console, *, full: bool = False) -> None:
         console.print()
         console.print(_headline(region, width), soft_wrap=True)
         if any(row.delta for row in leaves(region)) or full:
-            console.print(_rows(region, full))
+            _rows(region, full).print(console)
     if diff.stack is not None:
         console.print()
         print_stack_diff(diff.stack, console, full=full)
@@ -44,19 +45,15 @@ def _side(side: Side) -> Text:
 
 
 def _headline(region: RegionDiff, width: int) -> Text:
-    line = Text.assemble((f"{region.name:<{width}}  ", "bold"), f"{region.old:,} → {region.new:,} bytes  ")
+    line = Text.assemble((f"{region.name:<{width}}  ", "bold"), f"{region.old:,} → {in_bytes(region.new)}  ")
     line.append(_signed(region.delta), f"bold {_COLOURS[region.change]}")
     if region.over:
         line.append(f"  {region.over:,} over its limit", "bold red")
     return line
 
 
-def _rows(region: RegionDiff, full: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
-    table.add_column("", min_width=36, overflow="fold")
-    for title in ("old", "new", "change"):
-        table.add_column(title, justify="right", no_wrap=True, min_width=9)
-    table.add_column("", no_wrap=True)
+def _rows(region: RegionDiff, full: bool) -> Rows:
+    table = Rows("old", "new", "change", words=True)
     rows = by_weight(leaves(region, fold=True))
     changed = [row for row in rows if row.delta]
     shown = rows if full else changed[:_ROWS_SHOWN]
@@ -70,14 +67,14 @@ def _rows(region: RegionDiff, full: bool) -> Table:
     return table
 
 
-def _add_sum(table: Table, title: str, rows: list[Row]) -> None:
+def _add_sum(table: Rows, title: str, rows: list[Row]) -> None:
     if rows:
         name = f"{len(rows):,} {title}"
         _add(table, name, sum(row.old for row in rows), sum(row.new for row in rows), "", "dim")
 
 
-def _add(table: Table, name: str, old: int, new: int, word: str, style: str) -> None:
-    table.add_row(Text(f"  {name}"), f"{old:,}", f"{new:,}", Text(_signed(new - old), style), Text(word, style))
+def _add(table: Rows, name: str, old: int, new: int, word: str, style: str) -> None:
+    table.add(f"  {name}", f"{old:,}", f"{new:,}", Text(_signed(new - old), style), Text(word, style))
 
 
 def _signed(number: int) -> str:

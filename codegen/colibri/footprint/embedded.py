@@ -1,10 +1,10 @@
-"""The models inside an ELF file: found by their magic, split by the section table of each `model.bin`."""
+"""The models inside an ELF file: found by their magic, split by the section tables of `model.bin` and `hot.bin`."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,7 +12,7 @@ from colibri.emit.model_bin import ENTRY, HEADER, MAGIC, NO_INDEX, VERSION, Sect
 from colibri.errors import BadInput, printable
 from colibri.footprint.elf import ElfSection, Image
 
-_SUFFIX = "_bin"
+_SUFFIX, _HOT = "_bin", "_hot"
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Run:
 
 @dataclass(frozen=True)
 class EmbeddedModel:
-    """One `model.bin` in an image.
+    """One `model.bin` in an image, or the `hot.bin` beside one.
 
     Attributes:
-        prefix: of the C names.
+        prefix: of the C names; both files of a model have the same.
         name: from the manifest, as is ``scheme``.
         section: output section that it lies in.
         address: run address of its first byte.
@@ -55,6 +55,8 @@ class EmbeddedModel:
 def find_models(path: Path, image: Image) -> tuple[EmbeddedModel, ...]:
     """Every model in an image, by address: a symbol ``PREFIX_bin`` at the first byte of a `model.bin`.
 
+    ``PREFIX_hot_bin`` is of the model ``PREFIX`` when that is there too, with the same name and scheme.
+
     Raises:
         BadInput: a model of another format version, or a damaged one.
     """
@@ -70,7 +72,12 @@ def find_models(path: Path, image: Image) -> tuple[EmbeddedModel, ...]:
                 model = _read(stream, section, symbol.value, prefix, f"{path.name}, {symbol.name}")
                 if model is not None:
                     found[symbol.value] = model
-    return tuple(found[address] for address in sorted(found))
+    files = [found[address] for address in sorted(found)]
+    known = {(model.prefix, model.name, model.scheme) for model in files}
+    whole = [(model.prefix.removesuffix(_HOT), model.name, model.scheme) for model in files]
+    return tuple(
+        replace(model, prefix=owner[0]) if owner in known else model for model, owner in zip(files, whole, strict=True)
+    )
 
 
 def _read(stream: BinaryIO, section: ElfSection, address: int, prefix: str, where: str) -> EmbeddedModel | None:

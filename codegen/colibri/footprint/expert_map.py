@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from colibri.errors import in_bytes
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import Report
 from colibri.profile.model import Profile
@@ -144,7 +145,7 @@ def _row(layer: int, cells: list[Cell | None]) -> LayerRow:
     there = [cell for cell in cells if cell is not None]
     low, high = min(there, key=lambda cell: cell.bytes), max(there, key=lambda cell: cell.bytes)
     if low.bytes == high.bytes:
-        cost = f"{low.bytes:,} bytes, {low.of_flash:.1f} %"
+        cost = f"{in_bytes(low.bytes)}, {low.of_flash:.1f} %"
     else:
-        cost = f"{low.bytes:,}–{high.bytes:,} bytes, {low.of_flash:.1f}–{high.of_flash:.1f} %"
+        cost = f"{low.bytes:,}–{in_bytes(high.bytes)}, {low.of_flash:.1f}–{high.of_flash:.1f} %"
     return LayerRow(layer, tuple(cells), cost)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Cpu, Holds, MemoryKind, Region, Toolchain
-from colibri.errors import BadInput, ColibriError, printable
+from colibri.errors import BadInput, ColibriError, in_bytes, printable
 from colibri.footprint.attribute import GroupKind, Label, cut_up, paint
 from colibri.footprint.elf import ElfSection, Image, read_image
 from colibri.footprint.embedded import EmbeddedModel, find_models
@@ -53,14 +53,14 @@ def report_on_elf(path: Path) -> Report:
         groups = grouped([piece for piece in pieces if piece.region == index], {})
         used = layout.used(index)
         if (total := sum(group.bytes for group in groups)) != used:
-            what = f"the sections in {region.name} take {total} bytes, the program headers say {used}"
+            what = f"the sections in {region.name} take {in_bytes(total)}, the program headers say {used:,}"
             raise BadInput(what, where=path.name)
         over = max(0, used - region.length) if region.length else 0
         kind, length = region.kind, region.length
         uses.append(RegionUse(region.name, kind, region.origin, length, length, 0, used, None, over, groups))
     return Report(
         schema=SCHEMA,
-        package=", ".join(model.name for model in models) or path.stem,
+        package=", ".join(_names(models).values()) or path.stem,
         board="",
         title="memory regions by the symbols inside" if regions else "by segments: no memory regions inside",
         scheme=", ".join(dict.fromkeys(model.scheme for model in models)),
@@ -68,6 +68,11 @@ def report_on_elf(path: Path) -> Report:
         linked=not overflowed,
         regions=tuple(uses),
     )
+
+
+def _names(models: tuple[EmbeddedModel, ...]) -> dict[str, str]:
+    """Prefix to name of each model, once for all its files."""
+    return {model.prefix: model.name for model in models}
 
 
 def _regions(image: Image, where: str) -> tuple[Region, ...]:
@@ -152,7 +157,7 @@ def _labels(image: Image, models: tuple[EmbeddedModel, ...]) -> dict[ElfSection,
 def _weights(section: ElfSection, models: tuple[EmbeddedModel, ...]) -> list[Label]:
     labels = []
     for model in (one for one in models if one.section == section.name):
-        outside = (model.name,) if len(models) > 1 else ()
+        outside = (model.name,) if len(_names(models)) > 1 else ()
         for run in (one for one in model.runs if one.bytes):
             start = model.address + run.start
             labels.append(Label(start, start + run.bytes, GroupKind.WEIGHTS, (*outside, *run.path)))
@@ -163,17 +168,18 @@ def _weights(section: ElfSection, models: tuple[EmbeddedModel, ...]) -> list[Lab
 
 def _memory(section: ElfSection, models: tuple[EmbeddedModel, ...], symbols: list[Symbol]) -> list[Label]:
     """The models' memory blocks; what is in one (context, states, arena) only the package knows."""
-    names = {f"{model.prefix}_memory": model.name for model in models}
-    return [
-        Label(
-            symbol.value,
-            symbol.value + symbol.bytes,
-            GroupKind.ARENA,
-            ("memory block",) if len(models) == 1 else (names[symbol.name], "memory block"),
-        )
-        for symbol in symbols
-        if symbol.name in names and section.writable
-    ]
+    if not section.writable:
+        return []
+    # Longest first: the block of a model a_memory is a_memory_memory, which is none of a model a.
+    known = sorted(_names(models).items(), key=lambda one: -len(one[0]))
+    labels = []
+    for symbol in symbols:
+        # The only block of a package has no region in its name, several have.
+        owner = next((name for prefix, name in known if f"{symbol.name}_".startswith(f"{prefix}_memory_")), None)
+        if owner is not None:
+            path = ("memory block",) if len(known) == 1 else (owner, "memory block")
+            labels.append(Label(symbol.value, symbol.value + symbol.bytes, GroupKind.ARENA, path))
+    return labels
 
 
 def _tiles(section: ElfSection, symbols: list[Symbol], prefixes: tuple[str, ...], *, thumb: bool) -> list[Label]:

@@ -13,6 +13,7 @@ import msgspec
 
 from colibri.boards.profile import MemoryKind
 from colibri.emit.templates import render
+from colibri.errors import in_bytes
 from colibri.footprint.bars import make_bar
 from colibri.footprint.expert_map import expert_map
 from colibri.footprint.heat_table import heat_regions
@@ -189,7 +190,7 @@ def _first_view(tiles: list[Tile]) -> list[FirstView]:
     for placed in view(root):
         name = _trail(root, placed.path)
         share = 100 * placed.tile.bytes / max(root.bytes, 1)
-        about = f"{name}: {placed.tile.bytes:,} bytes, {share:.1f} % of {root.name}"
+        about = f"{name}: {in_bytes(placed.tile.bytes)}, {share:.1f} % of {root.name}"
         views.append(FirstView(placed, about))
     return views
 

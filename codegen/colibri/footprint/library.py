@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 import msgspec
 
-from colibri.errors import BadInput
+from colibri.errors import BadInput, in_bytes
 from colibri.footprint.elf import READING_FAILED
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class LibraryUse(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """In words, without the names."""
-        size = f"{self.code + self.tables:,} bytes of code and tables ({self.code:,} + {self.tables:,})"
+        size = f"{in_bytes(self.code + self.tables)} of code and tables ({self.code:,} + {self.tables:,})"
         return f"library: {size}, {len(self.functions)} public functions; weights not counted"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
+from colibri.errors import in_bytes
 from colibri.package import Block, Package, Span
 
 WIDTH, HEIGHT = 1000, 392
@@ -150,7 +151,7 @@ def _n(value: float) -> str:
 
 def _about(span: Span, base: int) -> str:
     ops = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in span.live)
-    return f"{span.name}: {span.bytes:,} bytes at offset {span.offset - base:,} of the arena, alive in ops {ops}"
+    return f"{span.name}: {in_bytes(span.bytes)} at offset {span.offset - base:,} of the arena, alive in ops {ops}"
 
 
 def _label(span: Span, left: float, top: float, width: float, height: float) -> Label | None:

@@ -175,8 +175,8 @@ class Report(msgspec.Struct, frozen=True):
             )
         if self.stack is not None and self.stack.overflows:
             raise DoesNotFit(
-                f"the stack can take {self.stack.program.bytes} bytes and an exception {self.stack.exception}, "
-                f"reserved are {self.stack.reserve}",
+                f"the stack can take {in_bytes(self.stack.program.bytes or 0)} and an exception "
+                f"{self.stack.exception:,}, reserved are {self.stack.reserve:,}",
                 where=self.board,
                 hint=f"stack = {self.stack.needed} in the board file, or `colibri build --fit-stack`",
             )
@@ -295,9 +295,9 @@ def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] 
     groups = grouped([piece for piece in pieces if piece.region == index], _predictions(index, layout, package))
     total = sum(group.bytes for group in groups)
     if total != used:
-        raise ColibriError(f"rows sum to {total} bytes, the program headers to {used}", where=region.name)
+        raise ColibriError(f"rows sum to {in_bytes(total)}, the program headers to {used:,}", where=region.name)
     if printed is not None and printed[index] != used:
-        raise ColibriError(f"the image has {used} bytes, the linker printed {printed[index]}", where=region.name)
+        raise ColibriError(f"the image has {in_bytes(used)}, the linker printed {printed[index]:,}", where=region.name)
     reserve = package.board.reserve if index == layout.home(Holds.DATA) else 0
     return RegionUse(
         name=region.name,

@@ -75,7 +75,8 @@ def print_stack_diff(stack: StackDiff, console: Console, *, full: bool = False) 
 
 def _change(title: str, figure: StackFigure, what: str = "", style: str = "") -> Text:
     old, new = ("–" if size is None else f"{size:,}" for size in (figure.old, figure.new))
-    line = Text.assemble((title, style), f"  {old} → {new} bytes{what}")
+    unit = "byte" if figure.new == 1 else "bytes"
+    line = Text.assemble((title, style), f"  {old} → {new} {unit}{what}")
     if figure.delta:
         line.append(f"  {figure.delta:+,}", "red" if figure.delta > 0 else "green")
     return line

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from colibri.footprint.attribute import GroupKind
+from colibri.errors import in_bytes
+from colibri.footprint.attribute import TITLES, GroupKind
 from colibri.footprint.report import Group, Part, RegionUse, Report
+from colibri.footprint.rows import Rows
 from colibri.footprint.stack_table import print_observed, print_stack
 
 _BAR = 28
 _INDENT = "  "
-TITLES = {GroupKind.DATA: ".data and .bss", GroupKind.STACK: "stack reserve"}
 _COLOURS = {
     GroupKind.CODE: "cyan",
     GroupKind.WEIGHTS: "magenta",
@@ -47,7 +47,7 @@ def print_report(report: Report, console: Console, *, full: bool = False) -> Non
         if region.groups:
             console.print()
             console.print(_headline(region, _name_width(report)), soft_wrap=True)
-            console.print(_rows(region, full, observed=bool(report.observed)))
+            _rows(region, full, observed=bool(report.observed)).print(console)
     console.print()
     if report.observed:
         print_observed(report.observed, console)
@@ -82,10 +82,10 @@ def _headline(region: RegionUse, width: int) -> Text:
     line = Text()
     line.append(f"{region.name:<{width}}  ", "bold")
     if not region.limit:
-        return line.append(f"{region.used:,} bytes, no limit")
+        return line.append(f"{in_bytes(region.used)}, no limit")
     _append_bar(line, region)
     share = 100 * (region.used + region.reserve) / region.limit
-    line.append(f"  {region.used:,} of {region.limit:,} bytes  ")
+    line.append(f"  {region.used:,} of {in_bytes(region.limit)}  ")
     line.append(f"{share:.1f} %", "bold red" if region.over else "bold yellow" if share > 90 else "bold green")
     if region.reserve:
         line.append(f"  ({region.reserve:,} reserved)")
@@ -110,14 +110,11 @@ def _append_bar(line: Text, region: RegionUse) -> None:
         drawn = end
 
 
-def _rows(region: RegionUse, full: bool, *, observed: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
-    table.add_column("", min_width=36, overflow="fold")
-    for title in ("linked", "predicted", *(["observed"] if observed else []), "share"):
-        table.add_column(title, justify="right", no_wrap=True, min_width=9)
+def _rows(region: RegionUse, full: bool, *, observed: bool) -> Rows:
+    table = Rows("linked", "predicted", *(["observed"] if observed else []), "share")
     for group in region.groups:
         exact = group.predicted in (None, group.bytes)
-        table.add_row(
+        table.add(
             Text(_INDENT + TITLES.get(group.kind, group.kind.value), f"bold {_COLOURS[group.kind]}"),
             Text(f"{group.bytes:,}", "bold"),
             Text("–" if group.predicted is None else f"{group.predicted:,}", "" if exact else "yellow"),
@@ -125,7 +122,7 @@ def _rows(region: RegionUse, full: bool, *, observed: bool) -> Table:
             f"{100 * group.bytes / region.used:.1f} %" if region.used else "–",
         )
         for depth, name, size in below(group, full):
-            table.add_row(Text(_INDENT * (depth + 2) + name), f"{size:,}")
+            table.add(_INDENT * (depth + 2) + name, f"{size:,}")
     return table
 
 
@@ -190,7 +187,7 @@ def _print_verdict(report: Report, console: Console) -> None:
         if region.over:
             budget = region.used + region.reserve <= region.length
             what = f"over its budget (the memory has {region.length:,})" if budget else "more than there are"
-            console.print(Text(f"{region.name}: {region.over:,} bytes {what}", "bold red"), soft_wrap=True)
+            console.print(Text(f"{region.name}: {in_bytes(region.over)} {what}", "bold red"), soft_wrap=True)
     if not report.linked:
         how = "linked past the limits to be measured; there is no product"
     elif all(region.printed is None for region in report.regions):
