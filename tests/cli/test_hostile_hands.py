@@ -10,11 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from colibri.cli import main
+from colibri.testing import check_package
+from colibri.toolchain.build import build
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SENSOR = EXAMPLES / "load-moe" / "top1-e3-tiny"
@@ -123,6 +126,33 @@ def test_sigterm_stops_what_runs(package: Path) -> None:
     process.communicate(timeout=60)
     assert process.returncode == 130
     assert not running(image)
+
+
+def test_sigterm_while_the_program_starts(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ends the command at that moment leaves no orphan."""
+    source = package / "app" / "test.c"
+    source.write_text(source.read_text().replace("int main(void)\n{", "int main(void)\n{\n    for (;;) {\n    }", 1))
+    image = str(package / "build" / "test.elf")
+    build(package, ["build/test.elf"])
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            if str(arguments[0][0]) == image:
+                signal.raise_signal(signal.SIGTERM)  # to this thread; the command has no other
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    monkeypatch.setattr("colibri.emulate.runner.subprocess.Popen", Interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            check_package(package, emulators=("native",), timeout=20)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not running(image)
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def running(image: str) -> bool:

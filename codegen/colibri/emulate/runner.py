@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from colibri.boards.profile import Board, Emulator, EmulatorKind
@@ -29,6 +30,7 @@ _STDERR_NAME = "stderr"
 _LAST_LINES = 3
 _FAULT_EXIT = 125  # PORT_FAULT_EXIT in runtime_c/ports/fault.h
 _OUTPUT_LIMIT = 256 << 20  # bytes; a program that writes more has run away
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 2.0  # seconds for a program that was told to stop to say where it was
 
 # The guest must not see the user's environment: counts depend on it. These are QEMU's own.
@@ -191,7 +193,7 @@ class _Attempt:
         """The running process, alone in its group, which does not outlive the block."""
         reads_request = self._emulator.kind is not EmulatorKind.QEMU_SYSTEM
         source = self._folder / REQUEST_NAME if reads_request else Path(os.devnull)
-        with source.open("rb") as stdin, (self._folder / _STDERR_NAME).open("wb") as stderr:
+        with source.open("rb") as stdin, (self._folder / _STDERR_NAME).open("wb") as stderr, _signals_held() as mask:
             process = subprocess.Popen(
                 self._command,
                 cwd=self._folder,
@@ -200,8 +202,10 @@ class _Attempt:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 start_new_session=True,
+                preexec_fn=partial(signal.pthread_sigmask, signal.SIG_SETMASK, mask),
             )
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             yield process
         finally:
             if process.poll() is None:
@@ -235,6 +239,20 @@ class _Attempt:
         if self._hung_at:
             return Fault("hang", self._hung_at.get("pc"), registers=self._hung_at)
         return find_fault(bytes(self._output))
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[set[signal.Signals]]:
+    """Hold back what would end the command, until what it starts is in good hands: an orphan would run for ever.
+
+    Yields the mask from before, which the caller restores when the block ended well.
+    """
+    mask = {signal.Signals(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)}
+    try:
+        yield mask
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
 
 
 def _pieces(process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
