@@ -86,7 +86,9 @@ def test_a_board_above_its_warning_is_built_all_the_same(
     folder = str(tmp_path / "package")
     assert main(["build", str(CHECKPOINT), "--board", str(example), "-o", folder]) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"colibri: warning: flash: [\d,]+ bytes, [\d,]+ over the 2,048 of the board \(warn\)", line)
+    assert re.fullmatch(
+        r"colibri: warning: flash: [\d,]+ bytes, [\d,]+ bytes over the board's limit of 2,048 \(warn\)", line
+    )
     assert main(["report", folder]) == 0
     assert capsys.readouterr().err == f"{line}\n"
 

@@ -124,7 +124,7 @@ def test_the_board_may_warn_before(tmp_path: Path, capsys: pytest.CaptureFixture
 
     assert check(report(warn=610), (), "") == check(report(), (), "") == ()
     (finding,) = check(report(warn=609), (), "")
-    assert str(finding) == "flash: 600 bytes and 10 reserved, 1 over the 609 of the board (warn)"
+    assert str(finding) == "flash: 600 bytes and 10 reserved, 1 byte over the board's limit of 609 (warn)"
     assert [one.level for one in check(report(warn=500, limit=550, over=60), (), "")] == [Level.FAIL]
 
     path = tmp_path / "report.json"

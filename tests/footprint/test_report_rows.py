@@ -173,7 +173,7 @@ def test_a_region_that_the_image_does_not_touch_but_the_linker_filled(firmware: 
     usage.write_text(
         text.replace("ccm:          0 GB", "ccm:          4 KB").replace("ccm:          0 B ", "ccm:          4 KB")
     )
-    with pytest.raises(ColibriError, match="ccm: the image has 0 bytes, the linker printed 4096"):
+    with pytest.raises(ColibriError, match="ccm: the image has 0 bytes, the linker printed 4,096"):
         make_report(firmware.folder)
 
 
