@@ -132,7 +132,7 @@ def test_the_board_may_warn_before(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["report", str(path), "--annotate"]) == 0
     out, err = capsys.readouterr()
     assert err == f"colibri: warning: {finding}\n"
-    assert f"::warning title=flash near its budget::{finding}\n" in out
+    assert f"::warning title=flash above its warning level::{finding}\n" in out
     # A budget file's failure is the last line, as without the warning.
     (tmp_path / "b.toml").write_text("[flash]\nfail = 599")
     assert main(["report", str(path), "--budget", str(tmp_path / "b.toml"), "--json"]) == 3
