@@ -110,7 +110,7 @@ def _name(alike: list[Span]) -> str:
     return f"{alike[0].name[: first.start()]}{runs}{alike[0].name[first.end() :]}"
 
 
-def ranges(numbers: Iterable[int]) -> str:
+def ranges(numbers: Iterable[int], dash: str = "–") -> str:
     """Ascending numbers in words.
 
     >>> ranges([1, 2, 3, 7])
@@ -122,4 +122,4 @@ def ranges(numbers: Iterable[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in runs)
+    return ", ".join(str(low) if low == high else f"{low}{dash}{high}" for low, high in runs)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from colibri.errors import in_bytes
 from colibri.footprint.attribute import TITLES, GroupKind
+from colibri.footprint.heat_table import ranges
 from colibri.footprint.report import Group, Part, RegionUse, Report
 from colibri.footprint.rows import Rows
 from colibri.footprint.stack_table import print_observed, print_stack
@@ -160,26 +161,11 @@ def _compact(parts: tuple[Part, ...]) -> Iterator[tuple[str, int]]:
         if stem is None or len(members) == 1:
             yield from ((part.name, part.bytes) for part in members)
             continue
-        numbers = _ranges([int(part.name[len(stem) :]) for part in members])
+        numbers = ranges((int(part.name[len(stem) :]) for part in members), "-")
         least, most = min(part.bytes for part in members), max(part.bytes for part in members)
         each = f"{most:,}" if least == most else f"{least:,} to {most:,}"
         plural = f"{stem.rstrip()}s " if stem.endswith(" ") else stem
         yield f"{plural}{numbers} ({len(members)} × {each})", sum(part.bytes for part in members)
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Numbers as ranges.
-
-    >>> _ranges([0, 1, 2, 5])
-    '0-2, 5'
-    """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
 def _print_verdict(report: Report, console: Console) -> None:
