@@ -17,7 +17,15 @@ from colibri.footprint.diff import compare
 from colibri.footprint.diff_table import print_diff
 from colibri.footprint.markdown import diff_markdown, report_markdown
 from colibri.footprint.report import SCHEMA, Group, Part, RegionUse, Report
-from colibri.footprint.stack import Observed, ObservedEntry, StackBound, StackFrame, StackUse
+from colibri.footprint.stack import (
+    Observed,
+    ObservedBlock,
+    ObservedEntry,
+    ObservedPages,
+    StackBound,
+    StackFrame,
+    StackUse,
+)
 
 PATH = (StackFrame("port_start", 8), StackFrame("main", 64), StackFrame("demo_step", 128))
 STEP = StackBound("demo_step", 128, "", PATH[2:])
@@ -31,7 +39,13 @@ DEEPER = StackUse(
     (msgspec.structs.replace(STEP, bytes=168), StackBound("demo_reset", 16)),
 )
 UNKNOWN = StackUse(StackBound("main", None, "f | g calls through a pointer", PATH[1:]), 0, 0, None, 0, ())
-RUN = Observed("qemu", ObservedEntry("port_start", 200, 150), (ObservedEntry("demo_step", 128, None),), ())
+RUN = Observed(
+    "qemu",
+    ObservedEntry("port_start", 200, 150),
+    (ObservedEntry("demo_step", 128, None),),
+    (ObservedBlock("ram", 9000, 2, 3),),
+    ObservedPages(5, 7),
+)
 
 
 def made(stack: StackUse | None = STACK, *, observed: bool = False) -> Report:
@@ -95,6 +109,7 @@ def test_markdown_has_a_column_of_what_was_observed() -> None:
     assert "<details><summary>Stack observed in qemu: 150</summary>" in lines
     assert "| port\\_start (test program) | 200 | 150 |" in lines
     assert "| demo\\_step | 128 | – |" in lines
+    assert "Pages of 4,096 bytes touched: weights 5 of 7, memory in ram 2 of 3." in lines
     cells = None
     for line in lines:  # every row of a table has as many cells as its head
         if line.startswith("|"):

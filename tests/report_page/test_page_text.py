@@ -20,6 +20,7 @@ from colibri.boards.load import load_board
 from colibri.cli.report import command
 from colibri.errors import BadInput, DoesNotFit, UsageError
 from colibri.footprint.html import render_html, render_page
+from colibri.footprint.stack import Observed, ObservedBlock, ObservedEntry, ObservedPages
 from colibri.generate import Options, generate
 from colibri.package import load_package
 from colibri.toolchain.build import build
@@ -180,6 +181,20 @@ def test_stack_and_its_deepest_path() -> None:
     assert "At most 200 bytes from port_start" in text
     assert "Reserved are 1,024" in text
     assert "deepest_function" in text
+
+
+def test_pages_touched_stand_below_the_depths_of_their_run() -> None:
+    run = Observed("qemu", ObservedEntry("main", 9, 8), (), (ObservedBlock("ram", 9000, 2, 3),), ObservedPages(5, 7))
+    page = render_page(msgspec.structs.replace(sample_report(), observed=(run,)))
+    assert "Pages of 4,096 bytes touched: weights 5 of 7, memory in ram 2 of 3." in Elements(page).text
+
+
+def test_the_library_has_its_line(package: Path) -> None:
+    found = re.search(
+        r"of your own, the library: ([\d,]+) bytes of code and tables", Elements(render_html(package)).text
+    )
+    assert found
+    assert 2_000 < int(found[1].replace(",", "")) < 10_000
 
 
 def test_without_a_stack_bound_the_reason_stands() -> None:

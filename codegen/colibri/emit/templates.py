@@ -11,6 +11,8 @@ def render(template: str, values: Mapping[str, object]) -> str:
     """Render a file of `templates/`; an undefined name is an error, never an empty string. HTML is escaped."""
     import jinja2
 
+    from colibri.emit.c_layout import lay_out
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_folder("templates")),
         undefined=jinja2.StrictUndefined,
@@ -19,4 +21,5 @@ def render(template: str, values: Mapping[str, object]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["c_layout"] = lay_out
     return environment.get_template(template).render(**values)

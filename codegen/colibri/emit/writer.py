@@ -303,6 +303,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "model_bytes": package.model_bin_bytes,
         "files": _file_values(contents),
         "hot": hot is not None,
+        "fast_code": package.fast_code,
         "weights_apart": _apart(package.board),
         "model_params": _join(contents, "const void *{0}, size_t {0}_bytes"),
         "model_arguments": _join(contents, f"{package.prefix}_{{1}}, {prefix}_{{2}}_BYTES"),

@@ -138,6 +138,13 @@ class Observed(msgspec.Struct, frozen=True):
     memory: tuple[ObservedBlock, ...]
     weights: ObservedPages | None = None
 
+    @property
+    def pages_text(self) -> str:
+        """Pages touched: ``weights 309 of 321, memory in dtcm 8 of 8``; empty when none were counted."""
+        parts = [("weights", self.weights.pages, self.weights.of_pages)] if self.weights else []
+        parts += [(f"memory in {block.region}", block.pages, block.of_pages) for block in self.memory]
+        return ", ".join(f"{name} {pages:,} of {of_pages:,}" for name, pages, of_pages in parts)
+
 
 def stack_use(folder: Path, package: Package, image: Path) -> StackUse:
     """Bound the stack of an image of a package; when it cannot be read, the reason is that of a missing bound."""

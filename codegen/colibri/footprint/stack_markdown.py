@@ -45,6 +45,9 @@ def stack_lines(stack: StackUse, observed: tuple[Observed, ...], *, full: bool) 
             title = f"{plain(one.name)} (test program)" if one is run.program else plain(one.name)
             yield line(title, size(one.bound), size(one.observed))
         yield ""
+        if pages := run.pages_text:
+            yield f"Pages of 4,096 bytes touched: {plain(pages)}."
+            yield ""
         yield "</details>"
 
 

@@ -97,12 +97,5 @@ def print_observed(observed: tuple[Observed, ...], console: Console) -> None:
                 "–" if entry.ratio is None else f"{100 * entry.ratio:.0f} %",
             )
         console.print(table)
-        if pages := _pages_text(one):
+        if pages := one.pages_text:
             console.print(f"pages of 4,096 bytes touched on {one.emulator}: {pages}", soft_wrap=True)
-
-
-def _pages_text(observed: Observed) -> str:
-    """``weights 309 of 321, memory in dtcm 8 of 8``."""
-    parts = [("weights", observed.weights.pages, observed.weights.of_pages)] if observed.weights else []
-    parts += [(f"memory in {block.region}", block.pages, block.of_pages) for block in observed.memory]
-    return ", ".join(f"{name} {pages:,} of {of_pages:,}" for name, pages, of_pages in parts)

@@ -13,7 +13,8 @@
 #define COLIBRI_DOT_W4A16_ROWS 4
 
 /* total plus a row's group of 32 products. */
-static inline int32x4_t colibri_add_w4a16(int32x4_t total, const uint8_t *w, int32_t scale, const int16x8_t values[4])
+__attribute__((always_inline)) static inline int32x4_t colibri_add_w4a16(int32x4_t total, const uint8_t *w,
+                                                                         int32_t scale, const int16x8_t values[4])
 {
     const uint8x16_t bytes = vld1q_u8(w);
     const int8x16_t low = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))), vdupq_n_s8(8));
@@ -33,8 +34,12 @@ static inline int32x4_t colibri_add_w4a16(int32x4_t total, const uint8_t *w, int
     return vmlaq_n_s32(total, part, scale);
 }
 
-static inline void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+/* Never inline: left alone, gcc copies these 400 bytes into some callers and not into others, and nobody could foretell
+ * the code's size.
+ */
+__attribute__((noinline)) static void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
+                                                        const uint8_t *restrict group_scale, const int16_t *restrict x,
+                                                        int k)
 {
     int32x4_t total0 = vdupq_n_s32(0);
     int32x4_t total1 = vdupq_n_s32(0);
