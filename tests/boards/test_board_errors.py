@@ -318,3 +318,29 @@ def test_a_circle_of_two(tmp_path: Path) -> None:
     write(tmp_path, 'inherits = "b"\n', "a.toml")
     write(tmp_path, 'inherits = "a"\n', "b.toml")
     assert error_of(tmp_path / "a.toml") == "b.toml:1: inherits: inherits in a circle: 'a' comes back to itself"
+
+
+@pytest.mark.parametrize(
+    ("flash", "says"),
+    [
+        ('probe_rs = "STM32; reboot"', "flash.probe_rs: 'STM32; reboot' is no name of a chip"),
+        ('pyocd = "--help"', "flash.pyocd: '--help' is no name of a chip"),
+        (
+            'openocd = ["target/stm32f1x.cfg", "../../evil.cfg"]',
+            "flash.openocd[1]: '../../evil.cfg' is no file of OpenOCD",
+        ),
+        ('openocd = ["/tmp/evil.cfg"]', "flash.openocd[0]: '/tmp/evil.cfg' is no file of OpenOCD"),
+        ('openocd = ["-c shutdown"]', "flash.openocd[0]"),
+        ("uf2 = 0x1_0000_0000", "flash.uf2: 0x100000000; a family id has 32 bits"),
+        ('drive = "../home"', "flash.drive: '../home'"),
+        ('drive = "A-LONG-LABEL"', "at most 11 characters"),
+        ('probers = "STM32F103RB"', "flash.probers: unknown key; did you mean 'probe_rs'?"),
+    ],
+)
+def test_what_goes_to_the_command_lines_of_flash_tools(tmp_path: Path, flash: str, says: str) -> None:
+    assert says in error_of(write(tmp_path, f"{GOOD}\n[flash]\n{flash}\n"))
+
+
+def test_a_board_with_linux_is_not_flashed(tmp_path: Path) -> None:
+    path = write(tmp_path, 'inherits = "x86-64-v3"\n[flash]\nst_flash = true\n')
+    assert "flash: a program is copied onto a board with Linux" in error_of(path)

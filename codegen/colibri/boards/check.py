@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from colibri.boards.locate import KeyPath, dotted
-from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind, Proves, Region
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Flash, Holds, MemoryKind, Proves, Region
 from colibri.boards.words import nearest
 from colibri.errors import BadInput, printable
 from colibri.paths import data_folder
@@ -74,6 +74,7 @@ def check_safe(board: Board, where: str) -> None:
     _check_processor(board, where)
     _check_toolchain(board, where)
     _check_emulators(board, where)
+    _check_flash(board, where)
 
 
 def _check_text(value: object, where: str, key: KeyPath) -> None:
@@ -252,6 +253,26 @@ def _check_emulators(board: Board, where: str) -> None:
             raise BadInput(f"moves a region {strange[0]!r} that the board has not", where=at)
         if board.kind is BoardKind.BARE and emulator.kind is EmulatorKind.QEMU_SYSTEM:
             _check_vectors(board, emulator.origins, at)
+
+
+def _check_flash(board: Board, where: str) -> None:
+    """These go to command lines."""
+    flash = board.flash
+    if board.kind is BoardKind.LINUX and flash != Flash():
+        raise BadInput("a program is copied onto a board with Linux", where=f"{where}: flash", hint="leave it out")
+    for key in ("probe_rs", "pyocd", "esptool"):
+        name = getattr(flash, key)
+        if not re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?", name):
+            raise BadInput(f"{name!r} is no name of a chip", where=f"{where}: flash.{key}", hint="as the tool lists it")
+    for index, file in enumerate(flash.openocd):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*\.cfg", file) or ".." in file:
+            at = f"{where}: flash.openocd[{index}]"
+            raise BadInput(f"{file!r} is no file of OpenOCD's", where=at, hint='for example "target/stm32f4x.cfg"')
+    if not 0 <= flash.uf2 < _ADDRESSES:
+        raise BadInput(f"{flash.uf2:#x}", where=f"{where}: flash.uf2", hint="a family id has 32 bits")
+    if not re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9 _-]{0,10})?", flash.drive):
+        hint = "the label of a FAT drive has at most 11 characters: letters, digits, - and _"
+        raise BadInput(f"{flash.drive!r}", where=f"{where}: flash.drive", hint=hint)
 
 
 def _check_maps(board: Board, where: str) -> None:

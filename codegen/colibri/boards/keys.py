@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from colibri.boards.load import INHERITS
-from colibri.boards.profile import Board, Cpu, Emulator, Region, Toolchain
+from colibri.boards.profile import Board, Cpu, Emulator, Flash, Region, Toolchain
 
 # Each part of the file: its header, its class, and where its keys stand in the dictionaries below.
 _PARTS: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
@@ -23,8 +23,16 @@ _PARTS: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
     ("[toolchain]", Toolchain, "toolchain."),
     ("[[memory]]", Region, "memory."),
     ("[[emulators]]", Emulator, "emulators."),
+    ("[flash]", Flash, "flash."),
 )
-_NOT_KEYS = {"id", "cpu", "toolchain", "memory", "emulators"}  # of the board: the file's name, and its other parts
+_NOT_KEYS = {
+    "id",
+    "cpu",
+    "toolchain",
+    "memory",
+    "emulators",
+    "flash",
+}  # of the board: the file's name, and its other parts
 
 _MEANINGS = {
     INHERITS: "a file whose values hold where this one says nothing: without `.toml`, looked for beside this file, "
@@ -65,6 +73,14 @@ _EXAMPLES = {
     "emulators.origins": "{ flash = 0 }",
     "emulators.apt": '["qemu-system-arm"]',
     "emulators.note": '"Timing says nothing."',
+    "flash.probe_rs": '"STM32F405RGTx"',
+    "flash.openocd": '["interface/stlink.cfg", "target/stm32f4x.cfg"]',
+    "flash.pyocd": '"stm32h743xx"',
+    "flash.st_flash": "true",
+    "flash.picotool": "true",
+    "flash.esptool": '"esp32c3"',
+    "flash.uf2": "0xe48b_ff56",
+    "flash.drive": '"RPI-RP2"',
 }
 
 
@@ -163,4 +179,6 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "{}"
     if value is None:
         return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(list(value) if isinstance(value, tuple) else value)

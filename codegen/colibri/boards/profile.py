@@ -149,6 +149,30 @@ class Emulator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
 
 
+class Flash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a program gets onto the board: what each tool calls it. What is empty is not known to that tool.
+
+    Attributes:
+        probe_rs: the chip, as in ``probe-rs chip list``.
+        openocd: configuration files of OpenOCD, for ``-f`` in this order.
+        pyocd: the target, as in ``pyocd list --targets``.
+        st_flash: whether it is an STM32 behind an ST-LINK, whose own flash holds all of the program.
+        picotool: whether its boot ROM is one that ``picotool`` talks to.
+        esptool: the chip, as ``esptool --chip`` takes it; the program is written to the start of its flash.
+        uf2: family id of the UF2 files that its bootloader takes; 0 means none, and no .uf2 is made.
+        drive: label of the drive that its bootloader or debug probe shows: the .uf2, or else the .hex, is copied there.
+    """
+
+    probe_rs: str = ""
+    openocd: tuple[str, ...] = ()
+    pyocd: str = ""
+    st_flash: bool = False
+    picotool: bool = False
+    esptool: str = ""
+    uf2: int = 0
+    drive: str = ""
+
+
 class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A board profile, inheritance already applied.
 
@@ -162,6 +186,7 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         stack: bytes reserved for the stack, on bare metal a positive multiple of 16, under Linux 0.
         reserve: bytes kept for the application in the region that holds data.
         memory: regions in the order of the report.
+        flash: see `Flash`; under Linux a program is copied, and all of it is empty.
     """
 
     id: str
@@ -176,6 +201,7 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     emulators: tuple[Emulator, ...]
     stack: int = 0
     reserve: int = 0
+    flash: Flash = Flash()
 
     def region_for(self, what: Holds) -> Region:
         """The first region that holds ``what`` (the loader guarantees that there is one)."""
