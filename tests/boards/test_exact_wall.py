@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
+from selection import ROOMY, TELLING, boards_with_models, of_kind
 
-from colibri.boards.load import board_names, load_board
+from colibri.boards.load import load_board
 from colibri.boards.profile import Board, BoardKind, Emulator, Holds, MemoryKind
 from colibri.cli import main
 from colibri.emit.linker import Plan, linker_script
@@ -28,7 +29,7 @@ from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import PRODUCT, image_name, product_trap, script_name
 
-BARE = [name for name in board_names() if load_board(name).kind is BoardKind.BARE]
+SELECTED = boards_with_models(of_kind(BoardKind.BARE, TELLING), of_kind(BoardKind.BARE, ROOMY))
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
     "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
@@ -65,18 +66,17 @@ def write_board(path: Path, name: str, lengths: dict[str, int]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", BARE)
+@SELECTED
 def test_the_printed_bytes_of_ram_suffice_and_no_fewer(
-    name: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    board: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = load_board(name).region_for(Holds.DATA).name
+    home = load_board(board).region_for(Holds.DATA).name
 
     def built(title: str, lengths: dict[str, int]) -> tuple[int, int, str]:
         """Exit code, bytes of RAM that the report prints, and what the command complains of."""
-        board = write_board(tmp_path / f"{title}.toml", name, lengths)
+        changed = write_board(tmp_path / f"{title}.toml", board, lengths)
         # The stack as the board has it: a fitted one would need less than the board file must allow for it.
-        code = main(["build", *COMMANDS[model], "--board", str(board), "-o", str(tmp_path / title), "--no-fit-stack"])
+        code = main(["build", *COMMANDS[model], "--board", str(changed), "-o", str(tmp_path / title), "--no-fit-stack"])
         complaint = capsys.readouterr().err
         assert main(["report", str(tmp_path / title), "--json"]) == code
         report = msgspec.json.decode(capsys.readouterr().out, type=Report)
@@ -126,11 +126,10 @@ def answers(folder: Path, package: Package, emulator: Emulator) -> bytes:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", BARE)
-def test_the_product_runs_in_the_printed_bytes_of_every_region(name: str, model: str, make: Make) -> None:
+@SELECTED
+def test_the_product_runs_in_the_printed_bytes_of_every_region(board: str, model: str, make: Make) -> None:
     checkpoint, options = MODELS[model]
-    folder, package = make(EXAMPLES / checkpoint, name, options)
+    folder, package = make(EXAMPLES / checkpoint, board, options)
     assert build(folder, [PRODUCT])
     ram = {r.name: r.used for r in make_report(folder).regions if r.kind is MemoryKind.RAM and r.used}
     # The others have start-up code that a product has not, and which needs memory for itself.

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 from elftools.elf.elffile import ELFFile
+from selection import ROOMY, TELLING, boards_with_models
 
-from colibri.boards.load import board_names
 from colibri.boards.profile import BoardKind
 from colibri.generate import Options
 from colibri.graph.graph import StateType
@@ -29,26 +29,20 @@ MODES = [
     "-Iruntime/include",
     "-Iruntime",
 ]
+MODELS = {
+    "sensor": ("load-moe/top1-e4", Options(Scheme.W8A16, batch=2)),
+    "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
+}
 
 HEAP_AND_STDIO = re.compile(r"(m|c|re)alloc|free|f?printf|puts|putchar|fopen|fwrite|_?sbrk|abort|exit")
 # Arm's and libgcc's helpers for double: arithmetic, compares, conversions.
 DOUBLE = re.compile(r"__aeabi_(d\w+|[a-z0-9]+2d|cd\w+)|__\w*df\w*|__(extend|trunc)\w*df\w*")
 
 
-def options_for(checkpoint: str) -> Options:
-    if checkpoint.startswith("load-moe"):
-        return Options(Scheme.W8A16, batch=2)
-    return Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)
-
-
-@pytest.fixture(params=["load-moe/top1-e4", "shakespeare-moe"])
-def checkpoint(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.mark.parametrize("board", board_names())
-def test_no_warning_from_gcc_or_clang(board: str, checkpoint: str, make: Make) -> None:
-    folder, package = make(EXAMPLES / checkpoint, board, options_for(checkpoint))
+@boards_with_models(TELLING, ROOMY)
+def test_no_warning_from_gcc_or_clang(board: str, model: str, make: Make) -> None:
+    checkpoint, options = MODELS[model]
+    folder, package = make(EXAMPLES / checkpoint, board, options)
     clang = find_clang(package.board)
     assert clang is not None, "clang is not installed"
     traps = {"arm": "-DPORT_TRAP_BKPT", "riscv32": "-DPORT_TRAP_EBREAK"}
@@ -76,9 +70,10 @@ def defined(nm: str, path: Path) -> set[str]:
     return {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
 
 
-@pytest.mark.parametrize("board", board_names())
-def test_no_heap_no_stdio_no_double(board: str, checkpoint: str, make: Make) -> None:
-    folder, package = make(EXAMPLES / checkpoint, board, options_for(checkpoint))
+@boards_with_models(TELLING, ROOMY)
+def test_no_heap_no_stdio_no_double(board: str, model: str, make: Make) -> None:
+    checkpoint, options = MODELS[model]
+    folder, package = make(EXAMPLES / checkpoint, board, options)
     build(folder, ["build/product.elf"])
     nm = f"{package.board.toolchain.prefix}nm"
     needed = undefined(nm, folder / f"build/lib{package.prefix}.a")
@@ -108,7 +103,7 @@ def test_the_patterns_know_what_they_look_for() -> None:
     assert HEAP_AND_STDIO.fullmatch("malloc") and HEAP_AND_STDIO.fullmatch("printf")
 
 
-@pytest.mark.parametrize("board", board_names())
+@pytest.mark.parametrize("board", TELLING)
 def test_the_memory_block_takes_no_room_in_the_file(board: str, make: Make) -> None:
     folder, package = make(EXAMPLES / "load-moe/top1-e4", board)
     build(folder, ["build/product.elf", "build/test.elf"])

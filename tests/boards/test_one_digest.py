@@ -1,15 +1,13 @@
-"""One model, every board, every emulator and vector length: the same output bits."""
+"""One model, every processor, every emulator and vector length: the same output bits."""
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
+from selection import ROOMY, RUNS
 
-from colibri.boards.load import board_names
 from colibri.generate import Options
 from colibri.graph.graph import StateType
 from colibri.passes.quantise import Scheme
 from colibri.testing import check_package
-
-BOARDS = board_names()
 
 # What the numpy reference answers to the golden inputs. A change of these lines is a change of the arithmetic.
 DIGESTS = {
@@ -19,13 +17,13 @@ DIGESTS = {
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", RUNS)
 def test_sensor_model(board: str, make: Make, record_property: pytest.FixtureRequest) -> None:
     run("load-moe w8a8", "load-moe/top2-e4-norm", board, Options(), make, record_property)
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", ROOMY)
 def test_pruned_language_model(board: str, make: Make, record_property: pytest.FixtureRequest) -> None:
     options = Options(Scheme.W4A8, StateType.F32, prefill=4, context=32, drop=PRUNED)
     run("shakespeare w4a8", "shakespeare-moe", board, options, make, record_property)

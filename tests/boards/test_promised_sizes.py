@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shutil
 import subprocess
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
+from selection import ROOMY, TELLING, boards_with_models
 
-from colibri.boards.load import board_names, load_board
+from colibri.boards.load import load_board
 from colibri.boards.profile import BoardKind
 from colibri.footprint.library import library_use
 from colibri.footprint.report import make_report
@@ -26,7 +26,7 @@ LIBRARY_BYTES = 300_000
 FORECASTER_FLASH = 380_000
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
-    "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=8, context=32)),
+    "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
 }
 DECLARED = re.compile(r"^(?:extern )?(?:const )?\w+ \*?(\w+)(?:\(|\[\w+\];|;)", re.MULTILINE)
 
@@ -47,12 +47,9 @@ def tool(package: Package, name: str, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", board_names())
+@boards_with_models(TELLING, ROOMY)
 def test_the_library_shows_its_interface_and_nothing_else(board: str, model: str, make: Make, tmp_path: Path) -> None:
     checkpoint, options = MODELS[model]
-    if (model, board) == ("language", "stm32f405"):  # the whole model is larger
-        options = dataclasses.replace(options, drop=PRUNED)
     folder, package = make(EXAMPLES / checkpoint, board, options)
     archive = archive_of(folder, package)
     assert build(folder, [PRODUCT])

@@ -1,4 +1,4 @@
-"""The stack on every board: the bound holds, is not far above what runs show, and is what is reserved."""
+"""The stack on every processor: the bound holds, is not far above what runs show, and is what is reserved."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
+from selection import COMPILERS, ROOMY, TELLING, boards_with_models, of_kind
 
-from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import BoardKind, EmulatorKind
 from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit
@@ -23,8 +23,8 @@ from colibri.reserve import fit_stack
 from colibri.testing import check_package
 from colibri.toolchain.build import build
 
-BARE = [name for name in board_names() if load_board(name).kind is BoardKind.BARE]
-LINUX = [name for name in board_names() if load_board(name).kind is BoardKind.LINUX]
+BARE = boards_with_models(of_kind(BoardKind.BARE, COMPILERS), of_kind(BoardKind.BARE, ROOMY))
+LINUX = boards_with_models(of_kind(BoardKind.LINUX, TELLING), of_kind(BoardKind.LINUX, ROOMY))
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
     "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
@@ -50,8 +50,7 @@ def require(board: str, entry: ObservedEntry) -> None:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", [*BARE, *LINUX])
+@boards_with_models(COMPILERS, ROOMY)
 def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> None:
     folder, package = made(model, board, make)
     runs = observe(folder)
@@ -64,7 +63,7 @@ def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> Non
         if package.board.cpu.arch != "riscv32":  # a frame there is a multiple of 16, and what fills it up lies lowest
             check = next(entry for entry in run.entries if entry.name == "colibri_check")
             assert check.observed == check.bound  # neither is off by what a call pushes
-        if board in BARE:
+        if package.board.kind is BoardKind.BARE:
             require(f"{board} on {run.emulator}", run.program)
         else:  # the C library reads and writes for it
             assert run.program.bound is None
@@ -80,8 +79,7 @@ def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> Non
         assert 0.9 * run.weights.of_pages <= run.weights.pages <= run.weights.of_pages
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", BARE)
+@BARE
 def test_the_machine_code_has_the_frames_that_the_compiler_says(board: str, model: str, make: Make) -> None:
     folder, package = made(model, board, make)
     build(folder)
@@ -101,8 +99,7 @@ def test_the_machine_code_has_the_frames_that_the_compiler_says(board: str, mode
     assert compared > 25
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", LINUX)
+@LINUX
 def test_the_model_is_bounded_under_linux(board: str, model: str, make: Make) -> None:
     folder, package = made(model, board, make)
     build(folder)
@@ -113,7 +110,7 @@ def test_the_model_is_bounded_under_linux(board: str, model: str, make: Make) ->
     assert (use.reserve, use.needed, use.short) == (0, None, 0)
 
 
-@pytest.mark.parametrize("board", LINUX)
+@pytest.mark.parametrize("board", of_kind(BoardKind.LINUX, TELLING))
 def test_the_stack_of_the_test_program_is_not_in_the_product(board: str, make: Make) -> None:
     folder, _ = made("sensor", board, make)
     build(folder)
@@ -123,8 +120,7 @@ def test_the_stack_of_the_test_program_is_not_in_the_product(board: str, make: M
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("board", BARE)
+@BARE
 def test_the_fitted_reserve_is_what_the_bound_needs(board: str, model: str, make: Make) -> None:
     folder, _ = made(model, board, make)
     build(folder)

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from selection import TELLING
 from small_models import ORACLE, make_package, sensor, write_sensor
 
-from colibri.boards.load import board_names, load_board
+from colibri.boards.load import load_board
 from colibri.claim import claimed
 from colibri.emit import writer
 from colibri.errors import BadInput, UsageError
@@ -31,7 +32,7 @@ def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("board", board_names())
+@pytest.mark.parametrize("board", TELLING)
 @pytest.mark.parametrize("source", [MODEL, ORACLE / "mixtral-base"], ids=lambda path: path.name)
 def test_two_folders_are_byte_identical(tmp_path: Path, source: Path, board: str) -> None:
     context = 12 if source != MODEL else None

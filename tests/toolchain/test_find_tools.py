@@ -8,9 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from selection import COMPILERS, RUNS
 from small_package import need
 
-from colibri.boards.load import board_names, load_board
+from colibri.boards.load import load_board
 from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.errors import BadInput, ToolMissing
 from colibri.toolchain.find import Family, find_clang, find_toolchain, fpu_mismatch, try_gcc
@@ -40,7 +41,7 @@ def emulator_of(board: Board, **changes: object) -> Emulator:
     return msgspec.structs.replace(board.emulators[0], **changes)
 
 
-@pytest.mark.parametrize("name", board_names())
+@pytest.mark.parametrize("name", COMPILERS)
 def test_compiler_of_each_board(name: str) -> None:
     board = load_board(name)
     need(board)
@@ -134,7 +135,7 @@ def test_a_broken_compiler(only: Callable[..., None]) -> None:
     assert try_gcc(load_board("stm32f405")).reason == "out of order"
 
 
-@pytest.mark.parametrize("name", board_names())
+@pytest.mark.parametrize("name", RUNS)
 @pytest.mark.emulator
 def test_emulators_of_each_board(name: str) -> None:
     board = load_board(name)
