@@ -57,6 +57,8 @@ def set_at(*path: str | int) -> Callable[[Any, Any], None]:
         (("prefix",), "a b", "prefix 'a b' cannot begin C names"),
         (("prefix",), "x" * 9999, "prefix 'xxx"),
         (("name",), "\x1b[31m", "name has characters that do not print"),
+        (("memory", "blocks", 0, "spans", 1, "kind"), "heap", "spans[1].kind is 'heap', expected 'context' or"),
+        (("board", "memory", 0, "cost"), -1, "memory 'image'.cost is -1, expected 1 to"),
         (("batch",), 0, "batch is 0, expected 1 to 1024"),
         (("batch",), -1, "batch is -1"),
         (("batch",), 10**12, "batch is 1000000000000"),

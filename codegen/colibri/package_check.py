@@ -15,6 +15,7 @@ from colibri.package import ModelFacts, Package, Span
 _SIZES = 1 << 32  # bytes; offsets in the generated C have 32 bits
 _COUNTS = 1 << 53  # anything counted; exact in every reader of JSON
 _EXPERTS = _LAYERS = 4096
+_SPAN_KINDS = ("context", "state", "arena")
 
 
 def check_package(package: Package, path: Path) -> None:
@@ -60,6 +61,7 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
         key = f"board.memory '{shown(region.name)}'"
         for name in ("origin", "length", "budget", "warn"):
             yield from _within(f"{key}.{name}", getattr(region, name), 0, _COUNTS)
+        yield from _within(f"{key}.cost", region.cost, 1, _COUNTS)
     yield from _memory(package)
     yield from _fast_code(package)
     flash = {region.name for region in package.board.memory if region.kind is MemoryKind.FLASH}
@@ -114,6 +116,8 @@ def _memory(package: Package) -> Iterator[tuple[str, str]]:
 
 
 def _span(span: Span, key: str, total: int, ops: int) -> Iterator[tuple[str, str]]:
+    if span.kind not in _SPAN_KINDS:
+        yield f"{key}.kind", f"is '{shown(span.kind)}', expected {' or '.join(map(repr, _SPAN_KINDS))}"
     yield from _within(f"{key}.offset", span.offset, 0, total)
     yield from _within(f"{key}.bytes", span.bytes, 0, total - span.offset)
     yield from _within(f"{key}.heat", span.heat, 0, _COUNTS)

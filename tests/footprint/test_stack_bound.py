@@ -201,7 +201,7 @@ def test_a_loop_that_pushes_has_no_bound(arm: Program) -> None:
 def test_code_that_the_symbol_table_does_not_name(arm: Program) -> None:
     found = arm.bound(main=array(40), use='__asm__(".globl use\\n.thumb\\nuse: bx lr\\n");\n')
     assert found.bytes is None
-    assert "the image has no function there" in found.unknown
+    assert "no symbol names the code there" in found.unknown
 
 
 def test_no_such_function(arm: Program) -> None:

@@ -92,7 +92,7 @@ class CallTree:
 
     def _make(self, address: int) -> Function:
         if address not in self._names:
-            return Function(self.name(address), 0, (), "the image has no function there", False, None, Code(0, ()))
+            return Function(self.name(address), 0, (), "no symbol names the code there", False, None, Code(0, ()))
         name, code = self._names[address], self._code.read(address)
         names = {function for start, _, function in self._functions if start == address}
         object_ = self._object(address)
