@@ -78,3 +78,13 @@ def test_a_search_cut_short_says_that_nothing_is_proven() -> None:
     quick = stack(found, steps=0)
     assert quick.height >= stack(found).height
     assert quick.proven == (quick.height == quick.bound)
+
+
+@given(items(most=8, latest=12), st.tuples(st.integers(0, 12), st.integers(0, 12)))
+def test_the_bound_is_the_most_that_live_at_one_moment(found: list[Item], more: tuple[int, int]) -> None:
+    overlapping = Item("overlapping", 48, ((min(more), max(more)), (3, 5)))
+    alive = [
+        sum(one.bytes for one in (*found, overlapping) if one.always or any(a <= at <= b for a, b in one.lives))
+        for at in range(14)
+    ]
+    assert lower_bound([*found, overlapping]) == max(alive)

@@ -7,10 +7,11 @@ moment; what is left open goes to a search that is exact when it comes to an end
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from itertools import combinations
+from itertools import accumulate, combinations
 from operator import or_
 
 _STEPS = 400_000  # of one search, each for one item: about a second
@@ -63,14 +64,17 @@ class Stacking:
 
 
 def lower_bound(items: Sequence[Item]) -> int:
-    """Most bytes alive at one moment. It is reached where something begins."""
+    """Most bytes alive at one moment."""
+    change = Counter[int]()  # of the bytes that are alive, by moment
+    for item in items:
+        behind = 0  # what the item's earlier intervals have counted
+        for start, stop in sorted(item.lives):
+            if stop >= behind:
+                change[max(start, behind)] += item.bytes
+                change[stop + 1] -= item.bytes
+                behind = stop + 1
     constant = sum(item.bytes for item in items if item.always)
-    moments = {start for item in items for start, _ in item.lives}
-    return constant + max((_alive(items, moment) for moment in moments), default=0)
-
-
-def _alive(items: Sequence[Item], moment: int) -> int:
-    return sum(item.bytes for item in items if any(start <= moment <= stop for start, stop in item.lives))
+    return constant + max(accumulate(size for _, size in sorted(change.items())), default=0)
 
 
 def first_fit(items: Sequence[Item]) -> dict[str, int]:
