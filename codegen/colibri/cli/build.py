@@ -34,8 +34,7 @@ def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, 
     from colibri.footprint.table import print_report
     from colibri.generate import generate
     from colibri.package import load_package
-    from colibri.toolchain.build import build
-    from colibri.toolchain.buildfiles import product_targets
+    from colibri.toolchain.build import build_product
     from colibri.toolchain.find import find_toolchain
 
     profile = load_board(board)
@@ -46,12 +45,12 @@ def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, 
         if load_package(folder) != package:
             hint = "build again, or choose another folder with -o"
             raise UsageError("another colibri has replaced the package", where=str(folder), hint=hint)
-        build(folder, product_targets(profile))
+        build_product(folder, profile)
         if fit_stack:
             from colibri import reserve
 
             if reserve.fit_stack(folder) is not None:
-                build(folder, product_targets(profile))
+                build_product(folder, profile)
         report = make_report(folder)
     if as_json:
         click.echo(report.to_json().decode(), nl=False)

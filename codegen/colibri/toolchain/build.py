@@ -10,8 +10,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from colibri.boards.profile import Board
 from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, in_bytes, lack_of_room, no_room
-from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT
+from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_UF2, product_targets
+from colibri.toolchain.uf2 import write_uf2
 
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
 _OVERFLOW = re.compile(r"region [`'](\S+?)' overflowed by (\d+) bytes")
@@ -77,6 +79,27 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
         _refuse_without_room(folder, oversize.stdout)
         raise BuildFailed(_errors(oversize.stdout), where=str(folder), hint=f"run `ninja {OVERSIZE}` there")
     return False
+
+
+def build_product(folder: Path, board: Board) -> bool:
+    """Make the product in every form that the board takes.
+
+    Returns:
+        whether it fits, as `build` says.
+
+    Raises:
+        BuildFailed: see `build`.
+        ToolMissing: no ninja.
+        UsageError: nothing can be written there, or the disk is full.
+    """
+    _unlink(folder / PRODUCT_UF2)
+    fits = build(folder, product_targets(board))
+    if fits and board.flash.uf2:
+        try:
+            write_uf2(folder / PRODUCT, folder / PRODUCT_UF2, board.flash.uf2)
+        except OSError as error:
+            raise no_room(str(folder), error, _HINT) from None
+    return fits
 
 
 def _refuse_without_room(folder: Path, output: str) -> None:

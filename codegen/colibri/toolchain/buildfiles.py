@@ -17,8 +17,11 @@ Role = Literal["product", "test"]
 
 PRODUCT = "build/product.elf"
 OVERSIZE = "build/oversize.elf"
+PRODUCT_BIN = "build/product.bin"
+PRODUCT_HEX = "build/product.hex"
+PRODUCT_UF2 = "build/product.uf2"  # not of ninja: objcopy does not know the format
 
-_FLASHED = ("build/product.bin", "build/product.hex")
+_FLASHED = (PRODUCT_BIN, PRODUCT_HEX)
 
 _LIBRARY = "library"  # the rule, and the folder, of the archive's objects
 _MAINS: dict[Role, str] = {"product": "app/product.c", "test": "app/test.c"}

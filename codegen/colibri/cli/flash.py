@@ -1,0 +1,54 @@
+"""`colibri flash`: the product onto a connected board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from colibri.cli.options import FILE
+
+
+@click.command("flash", short_help="Write the product to a connected board.")
+@click.argument("package", type=FILE)
+@click.option("--tool", metavar="NAME", help="Which one, e.g. probe-rs or openocd.  [default: the first that is here]")
+@click.option("--dry-run", is_flag=True, help="Print the lines, run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print tool and lines as JSON.")
+def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> None:
+    """Write the product of PACKAGE to its board, with probe-rs, OpenOCD, pyOCD, st-flash, picotool, esptool, or by a
+    copy to the drive that the board shows: what the board file names and this machine has.
+
+    Each line is printed before it runs. With 1 it exits when a tool fails, for example without a board, with 4 when
+    none is here.
+
+    Example: colibri flash build/shakespeare-moe-nucleo-h743zi --dry-run
+    """
+    import json
+
+    from colibri.boards.profile import BoardKind
+    from colibri.errors import DoesNotFit
+    from colibri.flash.write import choose, run
+    from colibri.package import load_package
+    from colibri.toolchain.build import build_product
+    from colibri.toolchain.buildfiles import PRODUCT
+
+    board = load_package(package).board
+    if board.kind is BoardKind.LINUX:
+        line = f"scp {PRODUCT} USER@HOST:"
+        if as_json:
+            click.echo(json.dumps({"tool": "scp", "lines": [line], "ran": False}, indent=1))
+        else:
+            click.echo(f"A board with Linux is not flashed: the program is copied, in {package} by\n  {line}")
+        return
+    way = choose(board, tool)
+    if not dry_run and not build_product(package, board):
+        raise DoesNotFit("the product does not fit", where=board.id, hint="see `colibri report`")
+    if not as_json:
+        for line in way.lines():
+            click.echo(line)
+    if not dry_run:
+        run(package, way, lambda line: click.echo(f"  {line}", err=True))
+    if as_json:
+        click.echo(json.dumps({"tool": way.tool, "lines": way.lines(), "ran": not dry_run}, indent=1))
+    elif not dry_run:
+        click.echo(f"written with {way.tool}")

@@ -1,0 +1,1 @@
+"""Write the product to a board, with whichever tool is here."""
