@@ -98,10 +98,10 @@ def set_at(*path: str | int) -> Callable[[Any, Any], None]:
         (("ops", 0, "layer"), -2, "ops[0].layer is -2"),
         (("ops", 0, "repeats"), 0, "ops[0].repeats is 0"),
         (("ops", 0, "macs"), -1, "ops[0].macs is -1"),
-        (("board", "stack"), -16, "board: stack: -16 bytes"),
+        (("board", "stack"), -16, "board.stack: -16 bytes"),
         (("board", "kernels"), ["portable/../portable", "portable"], "no kernel folder 'portable/../portable'"),
         (("board", "toolchain", "flags"), ["-O2; id"], "'-O2; id' is no compiler option"),
-        (("board", "emulators", 1, "args"), ["a\0b"], "board: emulators[1].args[0]: has the character \\x00"),
+        (("board", "emulators", 1, "args"), ["a\0b"], "board.emulators[1].args[0]: has the character \\x00"),
     ],
     ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else None,
 )

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from colibri.boards.check import check_safe
+from colibri.boards.check import safe_faults
+from colibri.boards.locate import dotted
 from colibri.boards.profile import MemoryKind
 from colibri.emit.literals import PREFIX
 from colibri.errors import BadInput, shown
@@ -28,7 +29,8 @@ def check_package(package: Package, path: Path) -> None:
         BadInput: names the key.
     """
     where = shown(str(path), 300)
-    check_safe(package.board, f"{where}: board")
+    for unsafe in safe_faults(package.board, lambda key: f"{where}: board.{dotted(key)}"):
+        raise unsafe
     for key, fault in _faults(package):
         raise BadInput(f"{key} {fault}", where=where, hint="generate the package again")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colibri.boards.load import load_board
+from colibri.boards.load import load_board, read_board
 from colibri.errors import BadInput
 from colibri.paths import data_folder
 
@@ -94,34 +94,46 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         ('title = "A board"\n', "", "mine.toml: title is missing"),
         ('core = "Cortex-M3"\n', "", "mine.toml:8: cpu: core is missing"),
         ("title =", "title", "mine.toml: not TOML:"),
-        ('arch = "arm"', 'arch = "armm"', "mine.toml: cpu.arch: unknown architecture 'armm'; did you mean 'arm'?"),
-        ('arch = "arm"', 'arch = "x86_64"', "mine.toml: kind: no bare-metal start-up for x86_64"),
-        ('["portable"]', '["portable", "dsp"]', "mine.toml: kernels: the list does not end with portable"),
-        ('["portable"]', "[]", "mine.toml: kernels: the list does not end with portable"),
-        ('["portable"]', '["dsp", "dsp", "portable"]', "mine.toml: kernels: 'dsp' is there twice"),
+        ('arch = "arm"', 'arch = "armm"', "mine.toml:9: cpu.arch: unknown architecture 'armm'; did you mean 'arm'?"),
+        ('arch = "arm"', 'arch = "x86_64"', 'mine.toml:3: kind: no bare-metal start-up for x86_64; use kind = "linux"'),
+        (
+            '["portable"]',
+            '["portable", "dsp"]',
+            "mine.toml:4: kernels: the list does not end with portable; every op has a portable kernel",
+        ),
+        (
+            '["portable"]',
+            "[]",
+            "mine.toml:4: kernels: the list does not end with portable; every op has a portable kernel",
+        ),
+        ('["portable"]', '["dsp", "dsp", "portable"]', "mine.toml:4: kernels: 'dsp' is there twice"),
         *(
             (
                 '["portable"]',
                 f'["{name}", "portable"]',
-                f"mine.toml: kernels[0]: no kernel folder '{name}'; ",
+                f"mine.toml:4: kernels[0]: no kernel folder '{name}'; ",
             )
             for name in ("portable/../portable", "./portable", "/", "..", "dsp", "")
         ),
-        ('"cortex_m"', '"../ports/cortex_m"', "mine.toml: port: no port '../ports/cortex_m'; did you mean 'cortex_m'?"),
+        (
+            '"cortex_m"',
+            '"../ports/cortex_m"',
+            "mine.toml:5: port: no port '../ports/cortex_m'; did you mean 'cortex_m'?",
+        ),
         (
             '"stm32vldiscovery"',
             '"a\\u0000b"',
-            "mine.toml: emulators[0].args[1]: has the character \\x00; write text on",
+            "mine.toml:37: emulators[0].args[1]: has the character \\x00; write text on one line",
         ),
-        ('"A board"', '"A\\u001b[31m"', "mine.toml: title: has the character \\x1b"),
-        ('"A board"', f'"{"x" * 1001}"', "mine.toml: title: 1001 characters; at most 1000"),
+        ('"A board"', '"A\\u001b[31m"', "mine.toml:1: title: has the character \\x1b; write text on one line"),
+        ('"A board"', f'"{"x" * 1001}"', "mine.toml:1: title: 1001 characters; at most 1000"),
         ("stack = 1024", f"stack = {'9' * 5000}", "mine.toml: a number is too large"),
         ("stack = 1024", "stack = 9223372036854775808", "mine.toml: a number is too large"),
         ("stack = 1024", f"stack = {'[' * 20}{']' * 20}", "mine.toml: nested too deeply"),
         ("stack = 1024", f"stack = {'[' * 9000}", "mine.toml: nested too deeply"),
         ("stack = 1024", f"stack{'.a' * 9000} = 1", "mine.toml: nested too deeply"),
         ("stack = 1024", "stack = 1024 #" + "x" * 65536, "more than the 65536 that such a file may have"),
-        ("stack = 1024", "stack = 1000", "mine.toml: stack: 1000 bytes; give a positive multiple of 16"),
+        ("stack = 1024", "stack = 1000", "mine.toml:6: stack: 1000 bytes; give a positive multiple of 16"),
         ("stack = 1024\n", "", "mine.toml: stack: 0 bytes"),
         (
             "stack = 1024",
@@ -136,56 +148,144 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
         (
             "origin = 0x08000000",
             "origin = 0x08000040",
-            "memory 'flash': code at 0x8000040, where the core takes no vectors; give an origin that is a multiple",
+            "mine.toml:22: memory[0].origin: code at 0x8000040, where the core takes no vectors; give an origin that i",
         ),
         (
             '"bkpt"',
             '"bkpt"\norigins = { flash = 0x20 }',
-            "emulator 'vldiscovery': memory 'flash': code at 0x20, where the core takes no vectors",
+            "mine.toml:40: emulators[0].origins.flash: code at 0x20, where the core takes no vectors; give an origin t",
         ),
-        ("stack = 1024", "stack = 1024\nreserve = -1", "mine.toml: reserve: -1 bytes"),
-        ("origin = 0x20000000", "origin = 0x0800fff0", "mine.toml: memory: regions 'flash' and 'sram' overlap"),
-        ('name = "sram"', 'name = "flash"', "mine.toml: memory: two regions are called 'flash'"),
-        ('name = "sram"', 'name = "S-RAM"', "mine.toml: memory 'S-RAM': the name becomes a linker symbol"),
-        ('name = "sram"', 'name = "len"', "mine.toml: memory 'len': the name is a word of linker scripts"),
+        ("stack = 1024", "stack = 1024\nreserve = -1", "mine.toml:7: reserve: -1 bytes"),
+        (
+            "origin = 0x20000000",
+            "origin = 0x0800fff0",
+            "mine.toml:29: memory[1].origin: regions overlap: 'flash' from 0x8000000 to 0x800ffff and 'sram' from 0x80",
+        ),
+        ('name = "sram"', 'name = "flash"', "mine.toml:27: memory[1].name: two regions are called 'flash'"),
+        (
+            'name = "sram"',
+            'name = "S-RAM"',
+            "mine.toml:27: memory[1].name: 'S-RAM' becomes a linker symbol; use small letters, digits and _",
+        ),
+        (
+            'name = "sram"',
+            'name = "len"',
+            "mine.toml:27: memory[1].name: 'len' is a word of linker scripts; choose another one",
+        ),
         (
             "length = 0x2000",
             "length = 0x2000\nclock = { register = 4, bits = 1 }",
-            "mine.toml: memory 'sram': a clock for what the start-up itself needs; it is on already, or nothing runs",
+            "mine.toml:31: memory[1].clock: a clock for what the start-up itself needs, in 'sram'; it is on already, o",
         ),
-        ("length = 0x2000", "length = 0", "mine.toml: memory 'sram': 0 bytes from 0x20000000"),
-        ("origin = 0x20000000", "origin = 0xffffffff", "mine.toml: memory 'sram': 8192 bytes from 0xffffffff"),
-        ("0x2000\n", "0x2000\nbudget = 0x2001\n", "mine.toml: memory 'sram': budget of 8193 bytes in 8192"),
+        (
+            "length = 0x2000",
+            "length = 0",
+            "mine.toml:30: memory[1].length: 'sram' has 0 bytes from 0x20000000; give the chip's own numbers, in bytes",
+        ),
+        (
+            "origin = 0x20000000",
+            "origin = 0xffffffff",
+            "mine.toml:29: memory[1].origin: 'sram' has 8,192 bytes from 0xffffffff; give the chip's own numbers, in b",
+        ),
+        (
+            "0x2000\n",
+            "0x2000\nbudget = 0x2001\n",
+            "mine.toml:31: memory[1].budget: 8,193 bytes of the 8,192 that 'sram' has; a budget is a part of the regio",
+        ),
         (
             "0x2000\n",
             "0x2000\nbudget = 0x1000\nwarn = 0x1001\n",
-            "mine.toml: memory 'sram': warn above 4097 bytes, and 4096 may be used; give at most the budget",
+            "mine.toml:32: memory[1].warn: 4,097 bytes, and 4,096 may be used; give at most the budget, or 0 for no wa",
         ),
-        ("0x2000\n", "0x2000\nwarn = -1\n", "mine.toml: memory 'sram': warn above -1 bytes"),
-        ('"arena"]', '"arena", "weights"]', "a region of kind ram cannot hold weights; are flash and ram swapped?"),
+        (
+            "0x2000\n",
+            "0x2000\nwarn = -1\n",
+            "mine.toml:31: memory[1].warn: -1 bytes, and 8,192 may be used; give at most the budget, or 0 for no warni",
+        ),
+        (
+            '"arena"]',
+            '"arena", "weights"]',
+            "mine.toml:31: memory[1].holds[3]: 'sram' is of kind ram and cannot hold weights; are flash and ram swappe",
+        ),
         (
             'kind = "flash"',
             'kind = "ram"',
-            "memory 'flash': a region of kind ram cannot hold code; are flash and ram sw",
+            "mine.toml:24: memory[0].holds[0]: 'flash' is of kind ram and cannot hold code; are flash and ram swapped?",
         ),
         (
             "origin = 0x08000000",
             "origin = 0x30000000",
-            "memory 'flash': flash at 0x30000000, where the M profile has SR",
+            "mine.toml:22: memory[0].origin: flash 'flash' at 0x30000000, where the M profile has SRAM; are flash and ",
         ),
-        (', "arena"]', "]", "mine.toml: memory: no region holds arena"),
-        ('name = "vldiscovery"', 'name = "../x"', "emulator '../x': the name becomes part of file names"),
-        ('name = "vldiscovery"', 'name = "board"', "emulator 'board': the name becomes part of file names"),
-        ('"qemu-system-arm"\n', '""\n', "emulator 'vldiscovery': program '' for kind qemu-system; name the executable"),
+        (', "arena"]', "]", "mine.toml:19: memory: no region holds arena; name it in one region's `holds`"),
+        (
+            'name = "vldiscovery"',
+            'name = "../x"',
+            "mine.toml:34: emulators[0].name: '../x' becomes part of file names; use small letters, digits, - and _; n",
+        ),
+        (
+            'name = "vldiscovery"',
+            'name = "board"',
+            "mine.toml:34: emulators[0].name: 'board' becomes part of file names; use small letters, digits, - and _; ",
+        ),
+        (
+            '"qemu-system-arm"\n',
+            '""\n',
+            "mine.toml:36: emulators[0].program: program '' for kind qemu-system; name the executable",
+        ),
         ('"map"', '"machine"', "kind qemu-system proves machine; a native run proves the machine, and no other does"),
-        ('"bkpt"', '"ebreak"', "emulator 'vldiscovery': trap 'ebreak'; for this board it is bkpt or svc"),
-        ('"bkpt"', '"svc"', "emulator 'vldiscovery': trap 'svc' with kind qemu-system; svc belongs to qemu-user"),
+        ('"bkpt"', '"ebreak"', "mine.toml:39: emulators[0].trap: trap 'ebreak'; for this board it is bkpt or svc"),
+        (
+            '"bkpt"',
+            '"svc"',
+            "mine.toml:39: emulators[0].trap: trap 'svc' with kind qemu-system; svc belongs to qemu-user, and only the",
+        ),
         (
             '"bkpt"',
             '"bkpt"\norigins = { ram = 0 }',
-            "emulator 'vldiscovery': moves a region 'ram' that the board has not",
+            "mine.toml:40: emulators[0].origins.ram: moves a region 'ram' that the board has not; did you mean 'sram'?",
         ),
         ('"bkpt"', '"bkpt"\norigins = { sram = 0x08000000 }', "in its memory map, regions 'sram' and 'flash' overlap"),
+        (
+            'core = "Cortex-M3"',
+            'core = "Cortex-M3P"',
+            "mine.toml:10: cpu.core: unknown core 'Cortex-M3P' of arm; did you",
+        ),
+        (
+            'core = "Cortex-M3"',
+            'core = "cortex-m3"',
+            "did you mean 'Cortex-M3'? A core that is in no list: add unlisted",
+        ),
+        ("fpu = false", "fpu = false\nunlisted = true", "mine.toml:12: cpu.unlisted: is true, but Cortex-M3 is listed"),
+        (
+            '"-mcpu=cortex-m3"',
+            '"-mcpu=cortex-m4"',
+            "mine.toml:16: toolchain.flags[1]: -mcpu=cortex-m4 is a Cortex-M4, and cpu.core says Cortex-M3; one of",
+        ),
+        ('"-mthumb"', '"-mcpu=cortex-m3"', "mine.toml:16: toolchain.flags: -mcpu is given twice; keep the one"),
+        ('["code", "weights"]', '["code", "weights", "code"]', "mine.toml:24: memory[0].holds: code is there twice"),
+        ('["code", "weights"]', '["weights"]', "mine.toml:19: memory: no region holds code; name it in"),
+        (
+            "0x2000\n",
+            "0x2000\ncost = 1_000_001\n",
+            "mine.toml:31: memory[1].cost: cost 1000001; the fastest memory has",
+        ),
+        (
+            "origin = 0x20000000",
+            "origin = 0xdfff_f000",
+            "memory[1].origin: 'sram' ends at 0xe0000fff: the M profile has its own registers from 0xe0000000",
+        ),
+        (
+            "origin = 0x08000000",
+            "origin = 0x4000_0000",
+            "memory[0].origin: 'flash' at 0x40000000 is to hold code, which the M profile never runs there; code lies",
+        ),
+        (
+            '"bkpt"',
+            '"bkpt"\norigins = { sram = -1 }',
+            "mine.toml:40: emulators[0].origins: in its memory map 'sram' has 8,192 bytes from -0x1; addresses have 32",
+        ),
+        ('"bkpt"', '"bkpt"\norigins = { sram = 0xffff_f000 }', "'sram' has 8,192 bytes from 0xfffff000; addresses"),
         (
             "title",
             'inherits = "_cortex"\ntitle',
@@ -202,6 +302,39 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
 def test_mistakes(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert GOOD.count(old) >= 1
     assert message in error_of(write(tmp_path, GOOD.replace(old, new, 1)))
+
+
+def test_origins_that_are_swapped(tmp_path: Path) -> None:
+    text = GOOD.replace("0x08000000", "0").replace("0x20000000", "0x08000000").replace("= 0\n", "= 0x20000000\n")
+    assert error_of(write(tmp_path, text)) == (
+        "mine.toml:22: memory[0].origin: the origins of 'flash' and 'sram' are swapped: flash at 0x20000000, where the "
+        "M profile has SRAM, and RAM at 0x8000000, where it has flash; exchange them"
+    )
+
+
+def test_all_that_is_wrong_can_be_told_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("stack = 1024", "stack = 1000").replace('-m3"\n', '-m3F"\n').replace('-m3"]', '-m4"]')
+    board, faults = read_board(write(tmp_path, text.replace('"data", ', "")))
+    lines = [re.sub(r".*toml:(\d+): .*", r"\1", str(fault)) for fault in faults]
+    assert board is not None and lines == ["6", "16", "19"]
+    board, faults = read_board(write(tmp_path, GOOD.replace("stack =", "stak =").replace('"ram"', '"rom"')))
+    assert board is None and ["unknown key" in str(faults[0]), "unknown word" in str(faults[1])] == [True, True]
+
+
+def test_a_core_that_is_in_no_list(tmp_path: Path) -> None:
+    text = GOOD.replace("Cortex-M3", "Acme M3-like").replace("fpu = false", "fpu = false\nunlisted = true")
+    assert load_board(write(tmp_path, text)).cpu.unlisted
+
+
+def test_the_line_is_of_the_file_whose_value_holds(tmp_path: Path) -> None:
+    """A list of one's own hides the inherited one, also where an element of it lacks a key that the other has."""
+    write(tmp_path, GOOD, "_base.toml")
+    own = '[[memory]]\nname = "sram"\nkind = "ram"\n'
+    path = write(tmp_path, f'inherits = "_base"\n{own}')
+    assert error_of(path) == "mine.toml:2: memory[0]: length is missing"
+    assert error_of(write(tmp_path, 'inherits = "_base"\nstack = 8192\n')).startswith("mine.toml:2: stack: 8192 bytes")
+    assert error_of(write(tmp_path, 'inherits = "_base"\n[toolchain]\nprefix = "a b"\n')).startswith("mine.toml:3: ")
+    assert error_of(write(tmp_path, 'inherits = "_base"\n[cpu]\ncore = "Cortex-M4"\n')).startswith("_base.toml:16: ")
 
 
 @pytest.mark.parametrize("old", ["stack =", '"weights"]', "title =", '"A board"', '"portable"', '"stm32vldiscovery"'])
@@ -237,7 +370,7 @@ def test_riscv_start_up_sets_no_clocks(tmp_path: Path) -> None:
     more = '[[memory]]\nname = "more"\nkind = "ram"\norigin = 0x9000_0000\nlength = 64\n'
     clock = "clock = { register = 0x9100_0000, bits = 1 }\n"
     error = error_of(write(tmp_path, text.replace("[[emulators]]", f"{more}{clock}\n[[emulators]]", 1)))
-    assert "memory 'more': only the start-up for Arm M profile sets clocks" in error
+    assert "memory[2].clock: only the start-up for Arm M profile sets clocks" in error
     load_board(write(tmp_path, text.replace("[[emulators]]", f"{more}\n[[emulators]]", 1)))
 
 

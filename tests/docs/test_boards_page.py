@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colibri.boards.check import VECTORS_ALIGN
+from colibri.boards.check_memory import VECTORS_ALIGN
 from colibri.boards.keys import keys, keys_text
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Holds, Proves

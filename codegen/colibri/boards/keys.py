@@ -51,6 +51,7 @@ _EXAMPLES = {
     "cpu.arch": '"arm"',
     "cpu.core": '"Cortex-M4F"',
     "cpu.fpu": "true",
+    "cpu.unlisted": "true",
     "toolchain.prefix": '"arm-none-eabi-"',
     "toolchain.clang_target": '"thumbv7em-none-eabihf"',
     "toolchain.flags": '["-mthumb", "-mcpu=cortex-m4"]',

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
-from colibri.boards.check import check_board
+from colibri.boards.check import board_faults
 from colibri.boards.locate import KeyPath, dotted, find_line
 from colibri.boards.profile import Board
 from colibri.boards.words import nearest
@@ -45,7 +46,26 @@ def load_board(name_or_path: str | Path) -> Board:
         if text not in board_names():
             hint = f"{nearest(text, board_names())}; a board of your own is a file that ends with {_SUFFIX}"
             raise BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
+    board, faults = read_board(path)
+    if faults:
+        raise faults[0]
+    assert board is not None  # else there is a fault
+    return board
+
+
+def read_board(path: Path) -> tuple[Board | None, list[BadInput]]:
+    """A board file, and everything that is wrong with it as far as one fault does not hide another.
+
+    Returns:
+        None for the board when its shape is not that of one.
+
+    Raises:
+        BadInput: no such file, not TOML, or what it inherits from is not there.
+    """
     chain = _chain(path)
+    faults = [fault for file in chain for fault in _word_faults(file, file.tables, Board, ())]
+    if faults:
+        return None, faults
     merged: dict[str, Any] = {}
     for file in reversed(chain):
         merged = _merge(merged, file.tables)
@@ -54,9 +74,8 @@ def load_board(name_or_path: str | Path) -> Board:
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$")
         key = _key_path(place.rstrip("`"))
-        raise BadInput(_plain(what), where=_giver(chain, key).at(key)) from None
-    check_board(board, str(path))
-    return board
+        return None, [BadInput(_plain(what), where=_giver(chain, key).at(key))]
+    return board, board_faults(board, lambda key: _giver(chain, key).at(key))
 
 
 class _File:
@@ -68,7 +87,6 @@ class _File:
         self.inherits = self.tables.pop(INHERITS, None)
         if self.inherits is not None and not isinstance(self.inherits, str):
             raise BadInput("expected the name of one file, in quotes", where=self.at((INHERITS,)))
-        _check_words(self, self.tables, Board, ())
 
     def at(self, key: KeyPath) -> str:
         """``file:line: key``, without the line when the text does not show it, without the key at the top."""
@@ -102,31 +120,34 @@ def _merge(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _check_words(file: _File, table: dict[str, Any], struct: type[msgspec.Struct], above: KeyPath) -> None:
-    """Look for unknown keys and words in the file that has them, before inheritance hides where they come from."""
+def _word_faults(
+    file: _File, table: dict[str, Any], struct: type[msgspec.Struct], above: KeyPath
+) -> Iterator[BadInput]:
+    """Unknown keys and words, in the file that has them: inheritance would hide where they come from."""
     fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
     if struct is Board:
         del fields[_ID]
     for name, value in table.items():
         key = (*above, name)
-        if name not in fields:
+        if name in fields:
+            yield from _value_faults(file, value, fields[name], key)
+        else:
             known = [*fields, INHERITS] if struct is Board else list(fields)
-            raise BadInput("unknown key", where=file.at(key), hint=nearest(name, known))
-        _check_value(file, value, fields[name], key)
+            yield BadInput("unknown key", where=file.at(key), hint=nearest(name, known))
 
 
-def _check_value(file: _File, value: object, kind: Any, key: KeyPath) -> None:
+def _value_faults(file: _File, value: object, kind: Any, key: KeyPath) -> Iterator[BadInput]:
     """Descend into tables and lists; types that do not match are left to msgspec."""
     element = next((part for part in get_args(kind) if part is not Ellipsis), None)
     if isinstance(value, list) and element is not None:
         for index, part in enumerate(value):
-            _check_value(file, part, element, (*key, index))
+            yield from _value_faults(file, part, element, (*key, index))
     elif isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
-        _check_words(file, value, kind, key)
+        yield from _word_faults(file, value, kind, key)
     elif isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str):
         words = [str(member.value) for member in kind]
         if value not in words:
-            raise BadInput(f"unknown word '{shown(value)}'", where=file.at(key), hint=nearest(value, words))
+            yield BadInput(f"unknown word '{shown(value)}'", where=file.at(key), hint=nearest(value, words))
 
 
 def _key_path(place: str) -> KeyPath:
@@ -152,5 +173,15 @@ def _plain(what: str) -> str:
 
 
 def _giver(chain: list[_File], key: KeyPath) -> _File:
-    """The file of the chain that shows most of a key, the nearest first."""
-    return max(chain, key=lambda file: find_line(file.text, key)[1])
+    """The file whose value holds, by the rule of `_merge`; the first one for what no file has."""
+    for file in chain:
+        value: object = file.tables
+        for part in key:
+            if not isinstance(value, dict) or part not in value:
+                break
+            value = value[part]
+        else:
+            return file
+        if not isinstance(value, dict):  # a list or a value, which hides those of the other files
+            return file
+    return chain[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from colibri.boards.check import TRAPS
+from colibri.boards.check_emulators import TRAPS
 from colibri.boards.profile import Board, BoardKind, Emulator, Holds
 from colibri.emit.templates import render
 
