@@ -159,9 +159,13 @@ def test_an_emulator_that_is_not_there(only: Callable[..., None]) -> None:
 @pytest.mark.parametrize(
     ("name", "args", "problem"),
     [
-        ("stm32f405", ("-M", "netduinoplus3"), "does not know machine 'netduinoplus3'"),
-        ("riscv-virt-rv32imac", ("-M", "virt", "-cpu", "sifive-e99"), "does not know processor 'sifive-e99'"),
-        ("raspberry-pi-5", ("-cpu", "cortex-a99"), "does not know processor 'cortex-a99'"),
+        ("stm32f405", ("-M", "netduinoplus3"), "does not know machine 'netduinoplus3'; did you mean 'netduinoplus2'?"),
+        (
+            "riscv-virt-rv32imac",
+            ("-M", "virt", "-cpu", "sifive-e99"),
+            "does not know processor 'sifive-e99'; did you mean 'sifive-e",
+        ),
+        ("raspberry-pi-5", ("-cpu", "cortex-a99"), "does not know processor 'cortex-a99'; did you mean 'cortex-a"),
     ],
 )
 @pytest.mark.emulator
@@ -170,7 +174,7 @@ def test_an_emulator_without_the_machine(name: str, args: tuple[str, ...], probl
     emulator = emulator_of(board, args=args)
     if shutil.which(emulator.program) is None:
         pytest.skip(f"{emulator.program} is not installed")
-    assert examine_emulator(board, emulator).problem == problem
+    assert examine_emulator(board, emulator).problem.startswith(problem)
 
 
 @pytest.mark.emulator

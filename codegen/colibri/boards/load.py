@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +13,7 @@ import msgspec
 
 from colibri.boards.check import board_faults
 from colibri.boards.locate import KeyPath, dotted, find_line
+from colibri.boards.places import At
 from colibri.boards.profile import Board
 from colibri.boards.words import nearest
 from colibri.checkpoint.untrusted import is_regular_file, read_toml
@@ -39,33 +41,57 @@ def load_board(name_or_path: str | Path) -> Board:
         BadInput: no such board or file, or the file is not a board; the message names the file, the line where it
             is known, and the key.
     """
+    read = read_board(board_path(name_or_path))
+    if read.faults:
+        raise read.faults[0]
+    assert read.board is not None  # else there is a fault
+    return read.board
+
+
+def board_path(name_or_path: str | Path) -> Path:
+    """The file of a board, as `load_board` takes it; whether a path leads anywhere is not looked at.
+
+    Raises:
+        BadInput: no board of Colibri has this name.
+    """
     text = str(name_or_path)
-    path = Path(text)
-    if not text.endswith(_SUFFIX):
-        path = data_folder("boards") / f"{text}{_SUFFIX}"
-        if text not in board_names():
-            hint = f"{nearest(text, board_names())}; a board of your own is a file that ends with {_SUFFIX}"
-            raise BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
-    board, faults = read_board(path)
-    if faults:
-        raise faults[0]
-    assert board is not None  # else there is a fault
-    return board
+    if text.endswith(_SUFFIX):
+        return Path(text)
+    if text not in board_names():
+        hint = f"{nearest(text, board_names())}; a board of your own is a file that ends with {_SUFFIX}"
+        raise BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
+    return data_folder("boards") / f"{text}{_SUFFIX}"
 
 
-def read_board(path: Path) -> tuple[Board | None, list[BadInput]]:
-    """A board file, and everything that is wrong with it as far as one fault does not hide another.
+@dataclass(frozen=True)
+class Read:
+    """What a board file says.
 
-    Returns:
-        None for the board when its shape is not that of one.
+    Attributes:
+        board: None when its shape is not that of one.
+        faults: all that is wrong, as far as one does not hide another.
+        at: where a key stands, in this file or one that it inherits from.
+    """
+
+    board: Board | None
+    faults: list[BadInput]
+    at: At
+
+
+def read_board(path: Path) -> Read:
+    """Read a board file, and find everything that is wrong with it.
 
     Raises:
         BadInput: no such file, not TOML, or what it inherits from is not there.
     """
     chain = _chain(path)
+
+    def at(key: KeyPath) -> str:
+        return _giver(chain, key).at(key)
+
     faults = [fault for file in chain for fault in _word_faults(file, file.tables, Board, ())]
     if faults:
-        return None, faults
+        return Read(None, faults, at)
     merged: dict[str, Any] = {}
     for file in reversed(chain):
         merged = _merge(merged, file.tables)
@@ -73,9 +99,8 @@ def read_board(path: Path) -> tuple[Board | None, list[BadInput]]:
         board = msgspec.convert({**merged, _ID: path.stem}, Board)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$")
-        key = _key_path(place.rstrip("`"))
-        return None, [BadInput(_plain(what), where=_giver(chain, key).at(key))]
-    return board, board_faults(board, lambda key: _giver(chain, key).at(key))
+        return Read(None, [BadInput(_plain(what), where=at(_key_path(place.rstrip("`"))))], at)
+    return Read(board, board_faults(board, at), at)
 
 
 class _File:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind
+from colibri.boards.words import meant
 from colibri.errors import ToolMissing
 from colibri.scratch import refuse_without_room, scratch_folder, write_scratch
 
@@ -128,8 +129,9 @@ def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
     version = program_version(emulator.program)
     for options, what in ((("-M", "-machine"), "machine"), (("-cpu",), "processor")):
         name = _value_of(emulator.args, options)
-        if name and name not in _known_names(emulator, options[0]):
-            return EmulatorProbe(version, f"does not know {what} {name!r}")
+        if name and name not in (known := _known_names(emulator, options[0])):
+            hint = meant(name, known)
+            return EmulatorProbe(version, f"does not know {what} {name!r}{f'; {hint}' if hint else ''}")
     return EmulatorProbe(version)
 
 
