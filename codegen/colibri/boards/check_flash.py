@@ -20,7 +20,9 @@ def flash_faults(board: Board, at: At) -> Iterator[BadInput]:
     for key in ("probe_rs", "pyocd", "esptool"):
         name = getattr(flash, key)
         if not re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?", name):
-            yield BadInput(f"'{shown(name)}' is no name of a chip", where=at(("flash", key)), hint="as the tool lists it")
+            yield BadInput(
+                f"'{shown(name)}' is no name of a chip", where=at(("flash", key)), hint="as the tool lists it"
+            )
     for index, file in enumerate(flash.openocd):
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*\.cfg", file) or ".." in file:
             what = f"'{shown(file)}' is no file of OpenOCD's"

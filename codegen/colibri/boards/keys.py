@@ -17,7 +17,7 @@ from colibri.boards.load import INHERITS
 from colibri.boards.profile import Board, Cpu, Emulator, Flash, Region, Toolchain
 
 # Each part of the file: its header, its class, and where its keys stand in the dictionaries below.
-_PARTS: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
+PARTS: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
     ("", Board, ""),
     ("[cpu]", Cpu, "cpu."),
     ("[toolchain]", Toolchain, "toolchain."),
@@ -114,7 +114,7 @@ def keys() -> Iterator[tuple[str, list[Key]]]:
     Raises:
         ValueError: a key without a meaning, or whose example is missing or of another type.
     """
-    for header, struct, above in _PARTS:
+    for header, struct, above in PARTS:
         documented = _documented(struct)
         fields = [
             field for field in msgspec.structs.fields(struct) if struct is not Board or field.name not in _NOT_KEYS

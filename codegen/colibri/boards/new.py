@@ -85,6 +85,8 @@ def board_text(name: str, board: Board, inherits: str, path: Path) -> str:
     parts.append(_toolchain(board))
     parts += _memory(board)
     parts += _emulators(board)
+    if flash := "".join(f"{line}\n" for line in table_lines(board.flash)):
+        parts.append(f"\n# What each tool that writes a program calls the chip, for `colibri flash`.\n[flash]\n{flash}")
     return "".join(parts)
 
 

@@ -16,20 +16,13 @@ import msgspec
 
 from colibri.boards.check import ARCHITECTURES
 from colibri.boards.cores import known_cores
-from colibri.boards.keys import Key, keys
+from colibri.boards.keys import PARTS, Key, keys
 from colibri.boards.load import INHERITS
-from colibri.boards.profile import Board, Clock, Cpu, Emulator, Region, Toolchain
+from colibri.boards.profile import Clock
 from colibri.paths import data_folder
 
 FILE_NAME = "board.schema.json"
 
-_PARTS: dict[str, type[msgspec.Struct]] = {
-    "": Board,
-    "[cpu]": Cpu,
-    "[toolchain]": Toolchain,
-    "[[memory]]": Region,
-    "[[emulators]]": Emulator,
-}
 _HIGHEST = 1 << 48
 _PATTERNS = {
     "memory.name": "^[a-z][a-z0-9_]*$",
@@ -51,7 +44,9 @@ def schema_json() -> str:
     # Of tables that are merged with inherited ones nothing need be there; an element of a list is not merged.
     whole = {
         "required": [*top.pop("required"), "cpu", "toolchain", "memory", "emulators"],
-        "properties": {name: {"required": parts[f"[{name}]"].pop("required")} for name in ("cpu", "toolchain")},
+        "properties": {
+            name: {"required": parts[f"[{name}]"].pop("required")} for name in ("cpu", "toolchain", "flash")
+        },
     }
     document: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -64,7 +59,7 @@ def schema_json() -> str:
 
 
 def _table(header: str, rows: list[Key]) -> dict[str, Any]:
-    struct = _PARTS[header]
+    struct = next(struct for name, struct, _ in PARTS if name == header)
     types = {field.name: field.type for field in msgspec.structs.fields(struct)} | {INHERITS: str}
     return {
         "type": "object",

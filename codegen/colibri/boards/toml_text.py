@@ -12,7 +12,7 @@ from colibri.boards.profile import Board
 
 _WIDTH = 110  # columns of a list on one line
 _SIZES = {"length", "budget", "warn"}  # as hexadecimal, and so are these:
-_ADDRESSES = {"origin", "register", "bits", "origins"}
+_ADDRESSES = {"origin", "register", "bits", "origins", "uf2"}
 _ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 
