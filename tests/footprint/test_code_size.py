@@ -11,7 +11,7 @@ from size_models import EXAMPLES, PRUNED, compiler_of, held_out
 from small_models import write_mixtral, write_sensor
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import Board
+from colibri.boards.profile import Board, Holds
 from colibri.emit.c_module import Block, Field, Instance
 from colibri.emit.module import Module
 from colibri.footprint import code_size
@@ -125,6 +125,18 @@ def test_kernels_that_share_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernel_bytes(module(one, rows), board) == {"rope_1x2x8": 6, "rope_4x2x8": 26, "colibri_rope": 90}
 
 
+def test_a_kernel_that_is_never_inlined_is_a_function_even_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = load_board("stm32f405")
+    measured = msgspec.structs.replace(
+        load_table()[board.id], kernel={}, shared={"rope": {"each": 90.0}}, wrapper={"rope": {"each": 6.0}}
+    )
+    monkeypatch.setattr(code_size, "load_table", lambda: {board.id: measured})
+    assert kernel_bytes(module(instance("rope_1x2x8", "colibri_rope(x);")), board) == {
+        "rope_1x2x8": 6,
+        "colibri_rope": 90,
+    }
+
+
 def test_tables_of_one_row_without_array_become_code() -> None:
     plain, array = {"a": Field("a", ""), "b": Field("b", "")}, {"a": Field("a", ""), "e": Field("e", "", 3)}
     blocks = (
@@ -142,17 +154,25 @@ def other(board: Board, **changes: object) -> Board:
     return msgspec.structs.replace(board, id="mine", **changes)
 
 
-def test_a_board_of_ones_own_takes_the_most_similar_measurement(tmp_path: Path) -> None:
+def test_a_board_of_ones_own_with_the_same_processor_takes_its_measurement(tmp_path: Path) -> None:
     cortex_m4 = load_board("stm32f405")
     flags = ("-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
     mine = other(cortex_m4, toolchain=msgspec.structs.replace(cortex_m4.toolchain, flags=flags))
     choice = choose(mine)
-    assert choice is not None and choice.board == "stm32f405" and not choice.own
+    assert choice is not None and choice.board == "stm32f405" and choice.own
     source = write_sensor(tmp_path / "sensor")
     package = generate(source, mine, Options(), tmp_path / "out")
     known = generate(source, cortex_m4, Options(), tmp_path / "known").code_estimate
     assert package.code_estimate is not None and known is not None and isinstance(known.within, Within)
-    assert package.code_estimate == msgspec.structs.replace(known, within=None)
+    assert package.code_estimate == known
+
+
+def test_no_bounds_where_the_memory_needs_other_code() -> None:
+    board = load_board("stm32f405")
+    *others, ccm = board.memory
+    fast = msgspec.structs.replace(ccm, holds=(Holds.KERNELS,))
+    choice = choose(other(board, memory=(*others, fast)))
+    assert choice is not None and choice.board == "stm32f405" and not choice.own
 
 
 def test_a_measured_board_with_other_flags_has_no_bound() -> None:

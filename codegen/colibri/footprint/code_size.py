@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from colibri.boards.profile import Board, BoardKind
+from colibri.boards.profile import Board, BoardKind, Holds
 from colibri.emit.module import Module
 from colibri.footprint.code_traits import Kernel, Traits, descriptor_bytes, kernels, program
 from colibri.package import CodeEstimate, Package, Within
@@ -46,12 +46,14 @@ class Measured(msgspec.Struct, frozen=True):
 
     Attributes:
         compiler: with which it was measured.
-        arch: with ``kind``, ``kernels`` and ``flags``, what of the board file decides.
+        arch: with ``kind``, ``kernels``, ``flags`` and ``memory``, what of the board file decides.
+        memory: of `memory_of`.
         within: by scheme, as gcc is steadier with some kernels than with others.
         fixed: by kind of model, ``tokens`` or ``samples``.
         program: of `code_traits.program`.
         kernel: by kind of kernel, of its traits.
-        shared: by kind of kernel that becomes one function when there are several, of the traits of the first.
+        shared: by kind of kernel that becomes one function when there are several, of the traits of the first; a kind
+            that is not in ``kernel`` is never inlined, and is one function always.
         wrapper: for the kinds in ``shared``, each kernel that calls that function.
         table: of constants: ``kernels`` is for each kernel, ``functions`` for each function of a block.
         library: routines of the compiler.
@@ -62,6 +64,7 @@ class Measured(msgspec.Struct, frozen=True):
     kind: BoardKind
     kernels: tuple[str, ...]
     flags: tuple[str, ...]
+    memory: tuple[str, ...]
     within: dict[str, Within]
     fixed: dict[str, Fixed]
     program: Traits
@@ -70,6 +73,10 @@ class Measured(msgspec.Struct, frozen=True):
     shared: dict[str, Traits] = {}
     wrapper: dict[str, Traits] = {}
     library: dict[str, Routine] = {}
+
+    def knows(self, kind: str) -> bool:
+        """Whether a kind of kernel was measured."""
+        return kind in self.kernel or kind in self.shared
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class Choice:
 
     Attributes:
         board: where it was measured.
-        own: whether that board is the very one: same architecture, kernels and processor flags.
+        own: whether it holds: same architecture, kernels, processor flags, and kinds of memory.
     """
 
     board: str
@@ -106,7 +113,7 @@ def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
     if choice is None:
         return None
     measured = choice.measured
-    if any(kernel.kind not in measured.kernel for kernel in kernels(module)):
+    if not all(measured.knows(kernel.kind) for kernel in kernels(module)):
         return None
     sizes = predict(module, package, measured)
     return CodeEstimate(
@@ -143,12 +150,12 @@ def kernel_bytes(module: Module, board: Board) -> dict[str, int]:
     choice = choose(board)
     if choice is None:
         return {}
-    known = [kernel for kernel in kernels(module) if kernel.kind in choice.measured.kernel]
+    known = [kernel for kernel in kernels(module) if choice.measured.knows(kernel.kind)]
     return _kernel_bytes(known, choice.measured)
 
 
 def choose(board: Board) -> Choice | None:
-    """The board's own measurement, or that of the most similar board; None when no similar one was measured."""
+    """The measurement that holds for the board, or that of the most similar board; None without a similar one."""
     similar = [
         (name, measured)
         for name, measured in load_table().items()
@@ -157,8 +164,20 @@ def choose(board: Board) -> Choice | None:
     if not similar:
         return None
     flags = set(board.toolchain.flags)
-    name, measured = min(similar, key=lambda one: (len(flags ^ set(one[1].flags)), one[0] != board.id, one[0]))
-    return Choice(name, measured, own=name == board.id and flags == set(measured.flags))
+
+    def apart(one: tuple[str, Measured]) -> tuple[int, bool, bool, str]:
+        name, measured = one
+        return len(flags ^ set(measured.flags)), measured.memory != memory_of(board), name != board.id, name
+
+    name, measured = best = min(similar, key=apart)
+    return Choice(name, measured, own=apart(best)[:2] == (0, False))
+
+
+def memory_of(board: Board) -> tuple[str, ...]:
+    """What of a board's regions is code in the product: `fast code` is copied at start-up, `hot weights` are a file."""
+    weights = sum(Holds.WEIGHTS in region.holds for region in board.memory)
+    fast = any(Holds.KERNELS in region.holds for region in board.memory)
+    return (*(["fast code"] if fast else []), *(["hot weights"] if weights > 1 else []))
 
 
 @cache
@@ -193,7 +212,7 @@ def program_buffers(package: Package) -> int:
 def _kernel_bytes(used: list[Kernel], measured: Measured) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for kernel in used:
-        shares = kernel.kind in measured.shared and not kernel.alone
+        shares = kernel.kind in measured.shared and not (kernel.alone and kernel.kind in measured.kernel)
         if shares:
             sizes.setdefault(kernel.runtime, _bytes(kernel, measured.shared))
         sizes[kernel.name] = 0 if kernel.twin else _bytes(kernel, measured.wrapper if shares else measured.kernel)
