@@ -22,7 +22,7 @@ from colibri.toolchain.buildfiles import image_name
 from colibri.vectors import Answer, Case, load_vectors
 
 _VECTOR_BYTES = 1 << 30
-# Exit codes of the test program: what colibri_check_arithmetic of runtime_c/core/arithmetic.h found.
+# Exit codes of the test program: what colibri_check_arithmetic of runtime_c/include/colibri.h found.
 _ARITHMETIC = {
     17: "a * b + c is fused and rounds once: compile with -ffp-contract=off",
     18: "denormals become zero: clear the flush-to-zero mode of the FPU, and link without -ffast-math",

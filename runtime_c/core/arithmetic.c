@@ -1,5 +1,5 @@
-/* arithmetic.c: see arithmetic.h. Operands are volatile, so that the processor computes and not the compiler. */
-#include "core/arithmetic.h"
+/* arithmetic.c: are floats computed as they must be? Operands are volatile, so that the processor computes and not the compiler. */
+#include "colibri.h"
 
 #include "kernels/portable/float32.h"
 

@@ -33,7 +33,7 @@ DECLARED = re.compile(r"^(?:extern )?(?:const )?\w+ \*?(\w+)(?:\(|\[\w+\];|;)", 
 
 def declared(folder: Path, package: Package) -> set[str]:
     """Functions and objects that the headers of a package declare."""
-    headers = ("model.h", "runtime/include/colibri.h", "runtime/core/arithmetic.h")
+    headers = ("model.h", "runtime/include/colibri.h")
     text = "\n".join((folder / name).read_text() for name in headers)
     return {name for name in DECLARED.findall(text) if name.startswith((f"{package.prefix}_", "colibri_"))}
 

@@ -1,7 +1,7 @@
 /* float32.h: fp32 functions of the numbers contract: only + - * / sqrt, compares and bit moves, in the written order,
  * so that every processor gives the same bits.
  *
- * Compile with -ffp-contract=off, which no macro shows: core/arithmetic.h asks at run time. Never with -ffast-math.
+ * Compile with -ffp-contract=off, which no macro shows: colibri_check_arithmetic asks at run time. Never with -ffast-math.
  */
 #ifndef COLIBRI_FLOAT32_H
 #define COLIBRI_FLOAT32_H

@@ -1,0 +1,46 @@
+"""From a package to an export in one function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from colibri.errors import UsageError
+from colibri.export.folder import write_export
+from colibri.export.form import Files, Form, Label
+from colibri.export.forms import FORMS
+from colibri.export.model import Model, read_model
+
+
+def export(package: Path, form: str, label: Label, out: Path) -> Files:
+    """Write the package in a form into the folder ``out``; returns what was written.
+
+    Raises:
+        BadInput: no package, or a damaged one; or ``out`` holds what no export wrote.
+        UsageError: no such form, one for other boards, or nothing can be written there.
+    """
+    chosen = find_form(form)
+    model = read_model(package)
+    refuse_other_boards(chosen, model)
+    files = chosen.files(model, label)
+    write_export(out, form, files)
+    return files
+
+
+def find_form(name: str) -> Form:
+    """The form of a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for form in FORMS:
+        if form.name == name:
+            return form
+    raise UsageError(f"no form '{name}'", where="--to", hint=f"there are {', '.join(one.name for one in FORMS)}")
+
+
+def refuse_other_boards(form: Form, model: Model) -> None:
+    """Raise UsageError when the package is for a board that the form has nothing to do with."""
+    if form.bare is not None and form.bare != model.bare:
+        kind = "bare-metal boards" if form.bare else "programs under an operating system"
+        what = f"is for {kind}, this package is for {model.package.board.id}"
+        raise UsageError(what, where=f"--to {form.name}", hint="generate it for another board")

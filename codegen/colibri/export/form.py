@@ -1,0 +1,53 @@
+"""What a form of export is: a name, and a function from a package to files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from colibri.errors import UsageError, shown
+from colibri.export.model import Model
+
+Files = dict[str, bytes]  # path below the export's folder, with slashes, to content
+
+
+@dataclass(frozen=True)
+class Label:
+    """What the user calls the export; not in the package, since it changes no bit of the model.
+
+    Attributes:
+        version: MAJOR.MINOR.PATCH.
+        vendor: letters, digits, ``_`` and ``-``.
+        url: of the project, or empty.
+    """
+
+    version: str = "0.1.0"
+    vendor: str = "Colibri"
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        for option, text, pattern, example in (
+            ("--version", self.version, r"(0|[1-9]\d{0,5})(\.(0|[1-9]\d{0,5})){2}", "1.2.3"),
+            ("--vendor", self.vendor, r"[A-Za-z][A-Za-z0-9_-]{0,39}", "Example-Motors"),
+            ("--url", self.url, r"(https?://[A-Za-z0-9._~/#?=:@+-]{1,200})?", "https://example.com/firmware"),
+        ):
+            if not re.fullmatch(pattern, text, re.ASCII):
+                raise UsageError(f"'{shown(text)}' cannot stand there", where=option, hint=f"for example {example}")
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form.
+
+    Attributes:
+        name: as the user types it.
+        title: what it is, for `colibri export --help`.
+        bare: whether it is for packages of bare-metal boards alone; None where the board does not matter.
+        files: writes it.
+    """
+
+    name: str
+    title: str
+    bare: bool | None
+    files: Callable[[Model, Label], Files]

@@ -1,0 +1,11 @@
+"""All forms: to add one, write a file here and a folder in `templates/export/`, and name it in this list."""
+
+from __future__ import annotations
+
+from colibri.export import cmake, pkg_config
+from colibri.export.form import Form
+
+FORMS: tuple[Form, ...] = (
+    cmake.FORM,
+    pkg_config.FORM,
+)

@@ -1,0 +1,83 @@
+"""Exports, and firmware made of them with the flags of other build systems, run in the board's emulator."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from small_models import ORACLE, PORTABLE_BOARD, make_package, sensor
+
+from colibri.emulate.runner import run
+from colibri.export.export import export
+from colibri.export.form import Label
+from colibri.package import load_package
+from colibri.passes.quantise import Scheme
+from colibri.toolchain.buildfiles import script_name
+
+DEVICE = Path(__file__).parent / "device"
+SENSOR = sensor("top1-e3-tiny")
+LANGUAGE = ORACLE / "mixtral-base"
+EQUAL = "equal to the reference"
+
+
+def make_export(
+    folder: Path, form: str, source: Path = SENSOR, board: str = PORTABLE_BOARD, label: Label | None = None
+) -> Path:
+    """A package at ``folder/package``, and its export beside it."""
+    if not (folder / "package").exists():
+        context = {"context": 32} if source == LANGUAGE else {}
+        make_package(source, folder / "package", board, scheme=Scheme.W8A8, **context)
+    export(folder / "package", form, label or Label(), folder / form)
+    return folder / form
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Path to content."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def succeed(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    """Run a program that must succeed; returns all that it printed."""
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=env, stdout=-1, stderr=-2, stdin=-3, text=True, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
+    return done.stdout
+
+
+def sources_in(folder: Path) -> list[Path]:
+    """C, C++ and assembler files, at any depth."""
+    return sorted(path for path in folder.rglob("*") if path.suffix in (".c", ".cpp", ".S"))
+
+
+def compile_for_board(
+    package: Path, sources: Iterable[Path], options: Iterable[str], out: Path, compiler: str = "gcc"
+) -> list[Path]:
+    """Objects of the sources, compiled for the package's board with these options and the board's own."""
+    toolchain = load_package(package).board.toolchain
+    objects = []
+    for number, source in enumerate(sources):
+        language = [] if source.suffix != ".ino" else ["-x", "c++"]
+        objects.append(out / f"{number}-{source.stem}.o")
+        succeed(f"{toolchain.prefix}{compiler}", *toolchain.flags, *options, *language, "-c", source, "-o", objects[-1])
+    return objects
+
+
+def run_on_board(package: Path, objects: Iterable[Path], out: Path) -> str:
+    """Link objects that have main() with the package's start-up, run them on the board; returns what they print."""
+    board = load_package(package).board
+    emulator = board.emulators[0]
+    port = [path for path in sources_in(package / "port") if path.suffix == ".c"]
+    options = ["-std=c11", "-O2", "-ffreestanding", f"-I{package}", f"-I{package / 'runtime'}", f"-I{DEVICE}"]
+    options += [f"-DPORT_TRAP_{emulator.trap.upper()}"]
+    started = compile_for_board(package, [*port, DEVICE / "console.c"], options, out)
+    script = package / script_name(board, emulator)
+    succeed(
+        f"{board.toolchain.prefix}gcc", *board.toolchain.flags, "-nostdlib", "-Wl,--gc-sections",
+        f"-Wl,-T,{script}", *objects, *started, "-lgcc", "-o", out / "image.elf",
+    )  # fmt: skip
+    outcome = run(out / "image.elf", board, emulator)
+    text = outcome.output.decode()
+    assert outcome.exit_code == (0 if EQUAL in text else 1), text
+    return text
