@@ -44,12 +44,16 @@ def test_no_warning_from_gcc_or_clang(board: str, model: str, make: Make) -> Non
     checkpoint, options = MODELS[model]
     folder, package = make(EXAMPLES / checkpoint, board, options)
     clang = find_clang(package.board)
-    assert clang is not None, "clang is not installed"
-    traps = {"arm": "-DPORT_TRAP_BKPT", "riscv32": "-DPORT_TRAP_EBREAK"}
+    # Beside Debian's gcc for bare RISC-V clang takes that one's headers for Linux too, which are none.
+    assert clang is not None or board == "milk-v-duo", "clang is not installed"
+    traps = {"arm": "-DPORT_TRAP_BKPT", "riscv32": "-DPORT_TRAP_EBREAK", "riscv64": "-DPORT_TRAP_EBREAK"}
     trap = [traps[package.board.cpu.arch]] if package.board.kind is BoardKind.BARE else []
     sources = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.c"))
     assert len(sources) > 6
-    for command in ([find_toolchain(package.board).cc], [clang.cc, f"--target={package.board.toolchain.clang_target}"]):
+    commands = [[find_toolchain(package.board).cc]]
+    if clang is not None:
+        commands.append([clang.cc, f"--target={package.board.toolchain.clang_target}"])
+    for command in commands:
         for source in sources:
             hosted = package.board.kind is BoardKind.LINUX and source.startswith(("port/", "app/"))
             modes = [mode for mode in MODES if not (hosted and mode == "-ffreestanding")]

@@ -16,7 +16,9 @@ from colibri.footprint.stack import Bounds, StackBound, StackUse, exception_fram
 
 FLAGS = {
     "arm": ("arm-none-eabi-", ["-mthumb", "-mcpu=cortex-m4"]),
+    "arm A32": ("arm-none-eabi-", ["-marm", "-mcpu=arm1176jzf-s"]),
     "riscv32": ("riscv64-unknown-elf-", ["-march=rv32imac", "-mabi=ilp32"]),
+    "riscv64": ("riscv64-unknown-elf-", ["-march=rv64imac", "-mabi=lp64", "-mcmodel=medany"]),
     "aarch64": ("aarch64-linux-gnu-", []),
     "x86_64": ("", ["-mavx2", "-fno-pie", "-no-pie", "-fno-stack-protector", "-fcf-protection=none"]),
 }
@@ -26,11 +28,12 @@ CALLED = "volatile int sink;\n__attribute__((noipa)) void use(void *p) { sink = 
 class Program:
     """C files, compiled and linked as a package does it."""
 
-    def __init__(self, folder: Path, arch: str, *, compiler_says: bool = True) -> None:
+    def __init__(self, folder: Path, compiler: str, *, compiler_says: bool = True) -> None:
+        self.compiler = compiler
         self._folder = folder
-        self._arch = arch
+        self._arch = compiler.split()[0]
         self._extra = ["-fcallgraph-info=su"] if compiler_says else []
-        self.prefix, self._flags = FLAGS[arch]
+        self._prefix, self._flags = FLAGS[compiler]
 
     def tree(self, **sources: str) -> CallTree:
         build = self._folder / "build"
@@ -45,13 +48,13 @@ class Program:
         link = ["-nostdlib", "-nostartfiles", "-static", "-Wl,-e,main", "-Wl,-Map=build/out.map", *objects]
         self._cc(*link, "-lgcc", "-o", "build/out.elf")
         image = build / "out.elf"
-        return CallTree(image, CompilerFrames(build), self._arch, f"{self.prefix}objdump")
+        return CallTree(image, CompilerFrames(build), self._arch, f"{self._prefix}objdump")
 
     def bound(self, **sources: str) -> StackBound:
         return Bounds(self.tree(**sources)).of("main")
 
     def _cc(self, *arguments: str) -> None:
-        subprocess.run([f"{self.prefix}gcc", *self._flags, *arguments], cwd=self._folder, check=True)
+        subprocess.run([f"{self._prefix}gcc", *self._flags, *arguments], cwd=self._folder, check=True)
 
 
 @pytest.fixture(params=sorted(FLAGS))
@@ -93,8 +96,7 @@ def test_without_the_compilers_word_the_machine_code_is_enough(program: Program,
     said = program.bound(main=array(400), use=CALLED)
     folder = tmp_path / "silent"
     folder.mkdir()
-    arch = next(arch for arch, (prefix, _) in FLAGS.items() if prefix == program.prefix)
-    assert Program(folder, arch, compiler_says=False).bound(main=array(400), use=CALLED) == said
+    assert Program(folder, program.compiler, compiler_says=False).bound(main=array(400), use=CALLED) == said
 
 
 def test_a_jump_to_another_function_leaves_nothing_behind(program: Program) -> None:

@@ -18,7 +18,7 @@ from colibri.boards.words import nearest
 from colibri.errors import BadInput, printable, shown
 from colibri.paths import data_folder
 
-ARCHITECTURES = ("aarch64", "arm", "riscv32", "x86_64")
+ARCHITECTURES = ("aarch64", "arm", "riscv32", "riscv64", "x86_64")
 
 _LONGEST_TEXT = 1000  # characters
 _OTHER_BITS = frozenset(

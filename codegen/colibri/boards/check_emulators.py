@@ -12,7 +12,7 @@ from colibri.boards.words import nearest
 from colibri.errors import BadInput, shown
 
 # The traps of each architecture that runs on bare metal, the product's first.
-TRAPS = {"arm": ("bkpt", "svc"), "riscv32": ("ebreak",)}
+TRAPS = {"arm": ("bkpt", "svc"), "riscv32": ("ebreak",), "riscv64": ("ebreak",)}
 
 
 def emulator_faults(board: Board, at: At) -> Iterator[BadInput]:

@@ -13,7 +13,7 @@ from colibri.errors import BadInput, shown
 
 # What a core asks of the address of its vectors, which stand first in the code. An M-profile table is aligned to the
 # next power of two at or above its size, and to no less than this; ours has 64 bytes.
-VECTORS_ALIGN = {"arm": 128, "riscv32": 4}
+VECTORS_ALIGN = {"arm": 128, "riscv32": 4, "riscv64": 4}
 
 _READ_ONLY = frozenset({Holds.CODE, Holds.WEIGHTS})
 _ADDRESSES = 1 << 32
@@ -38,13 +38,14 @@ def memory_faults(board: Board, at: At) -> Iterator[BadInput]:
         yield from _name_faults(region, at, index)
         yield from _size_faults(region, bare, at, index)
         yield from _use_faults(board, region, at, index)
-    swapped = board.cpu.arch == "arm" and _are_swapped(board.memory)
+    m_profile = bare and board.cpu.arch == "arm"
+    swapped = m_profile and _are_swapped(board.memory)
     if swapped:
         flash, ram = swapped
         what = f"the origins of {flash.name!r} and {ram.name!r} are swapped: flash at {flash.origin:#x}, where the M"
         what += f" profile has SRAM, and RAM at {ram.origin:#x}, where it has flash"
         yield BadInput(what, where=at(("memory", board.memory.index(flash), "origin")), hint="exchange them")
-    elif board.cpu.arch == "arm":
+    elif m_profile:
         for index, region in enumerate(board.memory):
             yield from _arm_faults(region, at, index)
     yield from _share_faults(board, at)

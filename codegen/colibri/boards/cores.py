@@ -19,7 +19,7 @@ _M_PROFILE = {
     "Cortex-M4F": "cortex-m4",  # one core to the compiler: the F says that its FPU is there
     "STAR-MC1": "star-mc1",
 }
-_ARMV7A = {f"Cortex-A{number}": f"cortex-a{number}" for number in (5, 7, 8, 9, 15, 17)}
+_A32 = {f"Cortex-A{number}": f"cortex-a{number}" for number in (5, 7, 8, 9, 15, 17)} | {"ARM1176JZF-S": "arm1176jzf-s"}
 _ARMV8A = {
     f"Cortex-{name}": f"cortex-{name.lower()}"
     for name in (
@@ -30,6 +30,7 @@ _ARMV8A = {
 _NEOVERSE = {f"Neoverse-{name}": f"neoverse-{name.lower()}" for name in ("E1", "N1", "N2", "N3", "V1", "V2", "V3")}
 _RISCV = {
     "Bumblebee N200": "",
+    "ESP-RISC-V": "",
     "Hazard3": "",
     "SiFive E31": "sifive-e31",
     "SiFive U54": "sifive-u54",
@@ -42,7 +43,7 @@ _RISCV = {
 
 # By architecture: each core, and what -mcpu calls it; empty when compilers have no name for it.
 _CORES: dict[str, dict[str, str]] = {
-    "arm": _M_PROFILE,
+    "arm": {**_M_PROFILE, **_A32},
     "aarch64": {**_ARMV8A, **_NEOVERSE, "A64FX": "a64fx", "Carmel": "carmel"},
     "riscv32": _RISCV,
     "riscv64": _RISCV,

@@ -54,7 +54,7 @@ class Cpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """The processor, as the compiler and the emulator name it.
 
     Attributes:
-        arch: ``arm`` (M profile), ``aarch64``, ``riscv32`` or ``x86_64``.
+        arch: ``arm`` (M profile, under Linux 32-bit A profile), ``aarch64``, ``riscv32``, ``riscv64`` or ``x86_64``.
         core: name of the core as its maker has it, e.g. ``Cortex-M7``, or of an instruction set, e.g. ``RV32IMAC``.
         fpu: whether fp32 arithmetic and square root are instructions; compared with what the compiler does.
         unlisted: whether the core is in no list of Colibri's; then nothing here knows its cycles or its options.

@@ -102,7 +102,7 @@ def _first_hex(text: str) -> int | None:
     return int(match[1], 16) if match else None
 
 
-# ---- Arm, Thumb ----------------------------------------------------------------------------------------------
+# ---- Arm, Thumb and A32 --------------------------------------------------------------------------------------
 
 _THUMB_CONDITION = r"(?:eq|ne|cs|cc|hs|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)"
 _THUMB_NAME = re.compile(
@@ -110,15 +110,18 @@ _THUMB_NAME = re.compile(
     rf"cbz|cbnz|udf|bkpt|nop)({_THUMB_CONDITION})?(?:\.([nw]))?$"
 )
 _THUMB_REGISTERS = re.compile(r"\{([^}]*)\}")
-_THUMB_IMMEDIATE = re.compile(r"#(-?\d+)")
+_A32_LIST = re.compile(rf"^(?:ldm|stm)(?:ia|ib|da|db)?({_THUMB_CONDITION})?$")
 
 
 def thumb(one: Instruction) -> Effect:
-    """Thumb-2 as Arm M-profile cores execute it."""
+    """Thumb-2 as Arm M-profile cores execute it, and A32, which is written alike."""
     if "wfi" in one.name or one.name.startswith("udf"):
         return Effect(Flow.STOP)
     match = _THUMB_NAME.match(one.name)
     if match is None:
+        listed = _A32_LIST.match(one.name)
+        if listed and not one.operands.startswith("sp!"):
+            return _a32_list(one, conditional=listed[1] is not None)
         writes = re.match(r"^(sp|msp|psp)\b", one.operands) and not one.name.startswith(("cmp", "tst", "vstr", "vldr"))
         return Effect(unsteady=True) if writes else _PLAIN
     name, condition, _ = match.groups()
@@ -128,6 +131,8 @@ def thumb(one: Instruction) -> Effect:
     effect = _thumb_stack(name, operands)
     if condition and effect.flow is Flow.STOP:
         return _PLAIN  # returns under a condition: what follows runs with the stack as it is
+    if condition and effect.flow is Flow.JUMP:
+        return Effect(Flow.BRANCH)
     # Under a condition the stack may stay as it is: only what makes it deeper counts.
     return Effect(change=max(0, effect.change), unsteady=effect.unsteady) if condition else effect
 
@@ -157,20 +162,32 @@ def _thumb_stack(name: str, operands: str) -> Effect:
         if step:
             return Effect(change=sign * int(step[1]))
         # From a frame pointer it only goes back up.
-        return _PLAIN if re.match(r"^sp, r7, #", operands) else Effect(unsteady=True)
+        return _PLAIN if re.match(r"^sp, (?:r7|fp), #", operands) else Effect(unsteady=True)
     if name in ("str", "strd", "ldr", "ldrd") and "[sp" in operands:
         step = re.search(r"\[sp, #(-?\d+)\]!|\[sp\], #(-?\d+)", operands)
         change = -int(step[1] or step[2]) if step else 0
         return Effect(Flow.STOP if name == "ldr" and operands.startswith("pc") else Flow.NEXT, change=change)
-    if name == "ldr" and operands.startswith("pc"):
+    if name in ("ldr", "add") and operands.startswith("pc"):
         return Effect(Flow.JUMP)
     if name == "mov":
         if operands.startswith("pc"):
             return Effect(Flow.STOP if operands.endswith("lr") else Flow.JUMP)
-        return _PLAIN if not operands.startswith("sp,") or operands == "sp, r7" else Effect(unsteady=True)
+        return _PLAIN if not operands.startswith("sp,") or operands in ("sp, r7", "sp, fp") else Effect(unsteady=True)
     if (name == "ldr" and operands.startswith("sp,")) or (name == "msr" and "MSP" in operands.upper()):
         return Effect(switches=True)
     return Effect(padding=name == "nop")
+
+
+def _a32_list(one: Instruction, *, conditional: bool) -> Effect:
+    """Registers loaded or stored by way of a pointer that stays, or is not the stack's."""
+    base = one.operands.partition(",")[0]
+    loaded = _THUMB_REGISTERS.search(one.operands) if one.name.startswith("ldm") else None
+    registers = re.split(r",\s*", loaded[1]) if loaded else []
+    # With the stack pointer from a frame pointer it only goes back up.
+    return Effect(
+        flow=Flow.STOP if "pc" in registers and not conditional else Flow.NEXT,
+        unsteady="sp" in registers and base not in ("sp", "fp"),
+    )
 
 
 def _register_bytes(operands: str) -> int:

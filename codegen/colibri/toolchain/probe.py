@@ -31,10 +31,13 @@ _LINUX_PROGRAM = """\
 int main(void) { return puts("hello") < 0; }
 """
 
+_AVX512 = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+
 # What `-march=x86-64-vN` takes for granted, by the names in /proc/cpuinfo.
 _X86_LEVELS = {
     "-march=x86-64-v2": ("cx16", "lahf_lm", "popcnt", "sse4_2", "ssse3"),
     "-march=x86-64-v3": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
+    "-march=x86-64-v4": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", *_AVX512),
 }
 _FP32_BITS = 32  # of __riscv_flen, the width of the floating-point registers
 _ARM_FP32 = 1 << 2  # of __ARM_FP, where bit n stands for a width of 8 << n bits (Arm C Language Extensions)

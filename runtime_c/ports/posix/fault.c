@@ -10,7 +10,7 @@
 
 #include "../port.h"
 
-#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__) || defined(__arm__) || __riscv_xlen + 0 == 64)
 
 #include <ucontext.h>
 
@@ -32,6 +32,39 @@ static void registers_of(const ucontext_t *context)
 
     for (size_t i = 0; i < sizeof registers / sizeof registers[0]; i++) {
         port_fault_field(registers[i].name, (uintptr_t)context->uc_mcontext.gregs[registers[i].index]);
+    }
+}
+
+#elif defined(__arm__)
+
+static void registers_of(const ucontext_t *context)
+{
+    const mcontext_t *at = &context->uc_mcontext;
+    const struct {
+        const char *name;
+        unsigned long value;
+    } registers[] = {
+        {"pc", at->arm_pc}, {"lr", at->arm_lr}, {"sp", at->arm_sp}, {"r0", at->arm_r0},   {"r1", at->arm_r1},
+        {"r2", at->arm_r2}, {"r3", at->arm_r3}, {"r4", at->arm_r4}, {"r5", at->arm_r5},   {"r6", at->arm_r6},
+        {"r7", at->arm_r7}, {"r8", at->arm_r8}, {"r9", at->arm_r9}, {"r10", at->arm_r10}, {"r11", at->arm_fp},
+    };
+
+    for (size_t i = 0; i < sizeof registers / sizeof registers[0]; i++) {
+        port_fault_field(registers[i].name, registers[i].value);
+    }
+}
+
+#elif defined(__riscv)
+
+static void registers_of(const ucontext_t *context)
+{
+    static const char *const names[32] = {
+        "pc", "lr", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0",  "a1",  "a2", "a3", "a4", "a5",
+        "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        port_fault_field(names[i], context->uc_mcontext.__gregs[i]);
     }
 }
 

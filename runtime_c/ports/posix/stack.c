@@ -3,7 +3,7 @@
 
 #include "stack.h"
 
-#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__) || defined(__arm__) || __riscv_xlen + 0 == 64)
 
 #include <stddef.h>
 #include <sys/mman.h>
@@ -32,6 +32,14 @@ int port_call_at(int (*function)(void), void *top);
 
 __asm__(".pushsection .text.port_call_at, \"ax\", %progbits\n\t"
         ".balign 16\n\t"
+#if defined(__arm__)
+        ".syntax unified\n\t"
+#if defined(__thumb__)
+        ".thumb\n\t"
+#else
+        ".arm\n\t"
+#endif
+#endif
         ".type port_call_at, %function\n"
         "port_call_at:\n\t"
 #if defined(__x86_64__)
@@ -41,6 +49,25 @@ __asm__(".pushsection .text.port_call_at, \"ax\", %progbits\n\t"
         "call  *%rdi\n\t"
         "movq  %rbp, %rsp\n\t"
         "popq  %rbp\n\t"
+        "ret\n\t"
+#elif defined(__arm__)
+        "push  {r7, lr}\n\t"
+        "mov   r7, sp\n\t"
+        "mov   sp, r1\n\t"
+        "blx   r0\n\t"
+        "mov   sp, r7\n\t"
+        "pop   {r7, pc}\n\t"
+#elif defined(__riscv)
+        "addi  sp, sp, -16\n\t"
+        "sd    ra, 8(sp)\n\t"
+        "sd    s0, 0(sp)\n\t"
+        "mv    s0, sp\n\t"
+        "mv    sp, a1\n\t"
+        "jalr  a0\n\t"
+        "mv    sp, s0\n\t"
+        "ld    s0, 0(sp)\n\t"
+        "ld    ra, 8(sp)\n\t"
+        "addi  sp, sp, 16\n\t"
         "ret\n\t"
 #else
         "stp   x29, x30, [sp, #-16]!\n\t"

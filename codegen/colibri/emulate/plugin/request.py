@@ -128,7 +128,7 @@ def memory_check(image: Path, functions: Iterable[str] = (), objects: Mapping[st
                 within.append(occupied)
             if segment["p_filesz"]:
                 read_only.append(_sized(segment["p_paddr"], segment["p_filesz"]))
-        if elf["e_machine"] == "EM_ARM":
+        if elf["e_machine"] == "EM_ARM" and _BARE_START in symbols.values:
             read_write.append(_SYSTEM_CONTROL_SPACE)
         watched += [
             _sized(section["sh_addr"], section["sh_size"])
