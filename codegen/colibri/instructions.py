@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colibri.boards.profile import Emulator, EmulatorKind
+from colibri.boards.profile import Emulator
 from colibri.emulate.protocol import Request
 from colibri.emulate.symbols import Symbols
 from colibri.package import Package
@@ -37,13 +37,13 @@ class InstructionCount:
 def count_instructions(
     folder: Path, package: Package, emulator: Emulator, timeout: float = 120.0
 ) -> InstructionCount | None:
-    """Count in the test image, which must be built; None for a native run, where there is no plugin.
+    """Count in the test image, which must be built; None outside QEMU, where there is no plugin.
 
     Raises:
         ToolMissing: no C compiler for the plugin, or no emulator.
         EmulatorFailed: hang or fault.
     """
-    if emulator.kind is EmulatorKind.NATIVE:
+    if not emulator.kind.is_qemu:
         return None
     image = folder / image_name(package.board, emulator, "test")
     tokens = package.model.kind == "tokens"

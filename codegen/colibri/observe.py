@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from colibri.boards.profile import BoardKind, Emulator, EmulatorKind
+from colibri.boards.profile import BoardKind, Emulator
 from colibri.emulate.plugin import AddressRange, MemoryUse, memory_check
 from colibri.emulate.protocol import encode_requests
 from colibri.emulate.runner import run
@@ -26,7 +26,7 @@ _ANSWERS = "answer_requests"  # of the test program under Linux: it begins at th
 
 def observable(emulator: Emulator) -> bool:
     """Whether the plugin runs there: in QEMU."""
-    return emulator.kind is not EmulatorKind.NATIVE
+    return emulator.kind.is_qemu
 
 
 def observe(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from colibri.boards.profile import BoardKind, Emulator, EmulatorKind
+from colibri.boards.profile import BoardKind, Emulator
 from colibri.checkpoint.untrusted import is_there, read_bounded
 from colibri.emulate.plugin import MemoryUse, Plugin, memory_check
 from colibri.emulate.protocol import Response, encode_requests, parse_responses
@@ -46,8 +46,8 @@ class EmulatorResult:
         digest: SHA-256 over the bits of all outputs, in order; equal on every board.
         outputs: number of output floats compared.
         mismatches: first difference of each case that differs.
-        memory: what the memory check saw, in words; None when it was not asked for or there is no plugin (native).
-        instructions: per token or call; None when not counted, or native.
+        memory: what the memory check saw, in words; None when it was not asked for, or outside QEMU.
+        instructions: per token or call; None when not counted, or outside QEMU.
         failure: why the run gave no result: a hang, a fault or a damaged answer; None when it gave one.
     """
 
@@ -143,7 +143,7 @@ def _run(
         EmulatorFailed: a hang, a fault or a damaged answer.
     """
     image = folder / image_name(package.board, emulator, "test")
-    observe = check_memory and emulator.kind is not EmulatorKind.NATIVE
+    observe = check_memory and emulator.kind.is_qemu
     outcome = run(
         image,
         package.board,

@@ -34,7 +34,8 @@ _LANGUAGE_FLASH, _LANGUAGE_RAM = 1 << 20, 128 << 10
 
 def compiler_of(board: Board) -> Hashable:
     """What decides over the objects of a package."""
-    return (board.kind, board.port, board.kernels, board.cpu.arch, board.toolchain.prefix, board.toolchain.flags)
+    tools = board.toolchain
+    return (board.kind, board.port, board.kernels, board.cpu.arch, tools.family, tools.prefix, tools.flags)
 
 
 def run_of(board: Board, emulator: Emulator) -> Hashable:
@@ -93,6 +94,11 @@ def covering(what: Callable[[Board], Iterable[Hashable]], among: Iterable[Board]
 def of_kind(kind: BoardKind, names: Iterable[str]) -> list[str]:
     """Those of the boards that are bare metal, or run Linux."""
     return [name for name in names if load_board(name).kind is kind]
+
+
+def with_elf(names: Iterable[str]) -> list[str]:
+    """Those of the boards whose objects and images are ELF files."""
+    return [name for name in names if load_board(name).kind in (BoardKind.BARE, BoardKind.LINUX)]
 
 
 ALL = [load_board(name) for name in board_names()]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 from elftools.elf.elffile import ELFFile
-from selection import ROOMY, TELLING, boards_with_models
+from selection import ROOMY, TELLING, boards_with_models, with_elf
 
 from colibri.boards.profile import BoardKind
 from colibri.generate import Options
@@ -50,12 +50,13 @@ def test_no_warning_from_gcc_or_clang(board: str, model: str, make: Make) -> Non
     trap = [traps[package.board.cpu.arch]] if package.board.kind is BoardKind.BARE else []
     sources = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.c"))
     assert len(sources) > 6
-    commands = [[find_toolchain(package.board).cc]]
+    commands = [find_toolchain(package.board).command]
     if clang is not None:
-        commands.append([clang.cc, f"--target={package.board.toolchain.clang_target}"])
+        commands.append((clang.cc, f"--target={package.board.toolchain.clang_target}"))
     for command in commands:
         for source in sources:
-            hosted = package.board.kind is BoardKind.LINUX and source.startswith(("port/", "app/"))
+            kind = package.board.kind
+            hosted = kind in (BoardKind.LINUX, BoardKind.WINDOWS) and source.startswith(("port/", "app/"))
             modes = [mode for mode in MODES if not (hosted and mode == "-ffreestanding")]
             line = [*command, *package.board.toolchain.flags, *modes, *WARNINGS, *trap]
             done = subprocess.run(
@@ -74,7 +75,7 @@ def defined(nm: str, path: Path) -> set[str]:
     return {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
 
 
-@boards_with_models(TELLING, ROOMY)
+@boards_with_models(with_elf(TELLING), with_elf(ROOMY))
 def test_no_heap_no_stdio_no_double(board: str, model: str, make: Make) -> None:
     checkpoint, options = MODELS[model]
     folder, package = make(EXAMPLES / checkpoint, board, options)
@@ -107,7 +108,7 @@ def test_the_patterns_know_what_they_look_for() -> None:
     assert HEAP_AND_STDIO.fullmatch("malloc") and HEAP_AND_STDIO.fullmatch("printf")
 
 
-@pytest.mark.parametrize("board", TELLING)
+@pytest.mark.parametrize("board", with_elf(TELLING))
 def test_the_memory_block_takes_no_room_in_the_file(board: str, make: Make) -> None:
     folder, package = make(EXAMPLES / "load-moe/top1-e4", board)
     build(folder, ["build/product.elf", "build/test.elf"])

@@ -44,7 +44,7 @@ def run(model: str, checkpoint: str, board: str, options: Options, make: Make, r
     assert {result.emulator for result in results} == {emulator.name for emulator in package.board.emulators}
     for result in results:
         count = result.instructions
-        text = f"{count.per_call:,} instructions per {count.unit}" if count else "native, not counted"
+        text = f"{count.per_call:,} instructions per {count.unit}" if count else "not counted"
         record_property("board result", (model, board, result.emulator, result.proves, result.digest, text))
         assert result.mismatches == ()
         assert result.outputs > 60

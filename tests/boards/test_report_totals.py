@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
-from selection import ROOMY, TELLING
+from selection import ROOMY, TELLING, with_elf
 
 from colibri.boards.profile import BoardKind, Holds
 from colibri.footprint.attribute import GroupKind
@@ -81,8 +81,8 @@ def check_linux(report: Report, package: Package, elf: Path) -> None:
 @pytest.mark.parametrize(
     ("board", "model", "options"),
     [
-        *((board, "load-moe/top1-e4", Options()) for board in TELLING),
-        *((board, "shakespeare-moe", Options(Scheme.W4A8, context=32, drop=PRUNED)) for board in ROOMY),
+        *((board, "load-moe/top1-e4", Options()) for board in with_elf(TELLING)),
+        *((board, "shakespeare-moe", Options(Scheme.W4A8, context=32, drop=PRUNED)) for board in with_elf(ROOMY)),
         # Memory in two blocks.
         ("nucleo-h743zi", "shakespeare-moe", Options(Scheme.W4A8, prefill=8)),
     ],

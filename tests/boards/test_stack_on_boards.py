@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
-from selection import COMPILERS, ROOMY, TELLING, boards_with_models, of_kind
+from selection import COMPILERS, ROOMY, TELLING, boards_with_models, of_kind, with_elf
 
 from colibri.boards.profile import BoardKind, EmulatorKind
 from colibri.emulate.symbols import Symbols
@@ -50,7 +50,7 @@ def require(board: str, entry: ObservedEntry) -> None:
 
 
 @pytest.mark.emulator
-@boards_with_models([*of_kind(BoardKind.BARE, COMPILERS), *of_kind(BoardKind.LINUX, TELLING)], ROOMY)
+@boards_with_models([*of_kind(BoardKind.BARE, COMPILERS), *of_kind(BoardKind.LINUX, TELLING)], with_elf(ROOMY))
 def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> None:
     folder, package = made(model, board, make)
     runs = observe(folder)

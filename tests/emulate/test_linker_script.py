@@ -75,7 +75,7 @@ def test_script_of_the_board_itself_has_its_own_origins() -> None:
 
 
 def test_linux_needs_no_script() -> None:
-    with pytest.raises(BadInput, match="needs no linker script"):
+    with pytest.raises(BadInput, match="only bare metal has a linker script"):
         linker_script(load_board("x86-64-v3"), None, "demo", PLAN)
 
 

@@ -18,7 +18,7 @@ from colibri.boards.words import nearest
 from colibri.errors import BadInput, printable, shown
 from colibri.paths import data_folder
 
-ARCHITECTURES = ("aarch64", "arm", "riscv32", "riscv64", "x86_64")
+ARCHITECTURES = ("aarch64", "arm", "riscv32", "riscv64", "wasm32", "x86_64")
 
 _LONGEST_TEXT = 1000  # characters
 _OTHER_BITS = frozenset(
@@ -90,9 +90,12 @@ def _processor_faults(board: Board, at: At) -> Iterator[BadInput]:
     if repeated := first_repeated(board.kernels):
         yield BadInput(f"{repeated!r} is there twice", where=at(("kernels",)))
     yield from _folder_faults(board, at)
-    if board.kind is BoardKind.BARE:
-        if arch not in TRAPS:
-            yield BadInput(f"no bare-metal start-up for {arch}", where=at(("kind",)), hint='use kind = "linux"')
+    if board.kind is BoardKind.BARE and arch not in TRAPS:
+        yield BadInput(f"no bare-metal start-up for {arch}", where=at(("kind",)), hint='use kind = "linux"')
+    if (board.kind is BoardKind.WASM) != (arch == "wasm32"):
+        what = f"kind {board.kind} with {arch}"
+        yield BadInput(what, where=at(("kind",)), hint="wasm and wasm32 belong together")
+    if board.kind in (BoardKind.BARE, BoardKind.WASM):
         if board.stack <= 0 or board.stack % 16:
             what = f"{board.stack} bytes"
             yield BadInput(what, where=at(("stack",)), hint="give a positive multiple of 16")

@@ -14,6 +14,15 @@ from colibri.errors import BadInput, shown
 # The traps of each architecture that runs on bare metal, the product's first.
 TRAPS = {"arm": ("bkpt", "svc"), "riscv32": ("ebreak",), "riscv64": ("ebreak",)}
 
+# How the images of each kind are run.
+RUNNERS = {
+    BoardKind.BARE: (EmulatorKind.QEMU_SYSTEM, EmulatorKind.QEMU_USER),
+    BoardKind.LINUX: (EmulatorKind.NATIVE, EmulatorKind.QEMU_USER),
+    BoardKind.WINDOWS: (EmulatorKind.WINE,),
+    BoardKind.WASM: (EmulatorKind.WASMTIME, EmulatorKind.NODE),
+}
+_NO_PROGRAM = {EmulatorKind.NATIVE: "it starts by itself", EmulatorKind.WASMTIME: "it is a Python package"}
+
 
 def emulator_faults(board: Board, at: At) -> Iterator[BadInput]:
     """Of each emulator, and of their names."""
@@ -37,8 +46,8 @@ def _program_faults(emulator: Emulator, at: At, index: int) -> Iterator[BadInput
         what = f"'{shown(emulator.name)}' becomes part of file names"
         hint = "use small letters, digits, - and _; not board"
         yield BadInput(what, where=at(("emulators", index, "name")), hint=hint)
-    if (emulator.kind is EmulatorKind.NATIVE) == bool(emulator.program):
-        hint = "it starts by itself" if emulator.program else "name the executable"
+    if (emulator.kind in _NO_PROGRAM) == bool(emulator.program):
+        hint = _NO_PROGRAM.get(emulator.kind, "name the executable")
         what = f"program '{shown(emulator.program)}' for kind {emulator.kind}"
         yield BadInput(what, where=at(("emulators", index, "program")), hint=hint)
     if (emulator.kind is EmulatorKind.NATIVE) != (emulator.proves is Proves.MACHINE):
@@ -49,16 +58,18 @@ def _program_faults(emulator: Emulator, at: At, index: int) -> Iterator[BadInput
 
 def _trap_faults(board: Board, emulator: Emulator, at: At, index: int) -> Iterator[BadInput]:
     allowed = TRAPS.get(board.cpu.arch, ()) if board.kind is BoardKind.BARE else ("",)
-    kind = at(("emulators", index, "kind"))
-    if allowed and emulator.trap not in allowed:
-        wanted = " or ".join(allowed) or "none: the program has Linux"
+    runners = RUNNERS[board.kind]
+    if emulator.kind not in runners:
+        what = f"kind {emulator.kind} does not run an image of kind {board.kind}"
+        yield BadInput(what, where=at(("emulators", index, "kind")), hint=f"use {' or '.join(runners)}")
+    elif allowed and emulator.trap not in allowed:
+        wanted = " or ".join(allowed) or "none: the program has a system under it"
         what = f"trap '{shown(emulator.trap)}'"
         yield BadInput(what, where=at(("emulators", index, "trap")), hint=f"for this board it is {wanted}")
-    elif board.kind is BoardKind.LINUX:
-        if emulator.kind is EmulatorKind.QEMU_SYSTEM or emulator.origins:
-            yield BadInput("a Linux program has no memory map of its own", where=kind, hint="use native or qemu-user")
-    elif emulator.kind is EmulatorKind.NATIVE:
-        yield BadInput("a bare-metal image does not run by itself", where=kind)
+    elif board.kind is not BoardKind.BARE:
+        if emulator.origins:
+            what = "only a bare-metal image has a memory map of its own"
+            yield BadInput(what, where=at(("emulators", index, "origins")), hint="leave origins out")
     elif allowed and (emulator.kind is EmulatorKind.QEMU_USER) != (emulator.trap == "svc"):
         what = f"trap '{shown(emulator.trap)}' with kind {emulator.kind}"
         hint = "svc belongs to qemu-user, and only there"

@@ -15,8 +15,8 @@ _FAMILY_IDS = 1 << 32
 def flash_faults(board: Board, at: At) -> Iterator[BadInput]:
     """Of the table ``[flash]``."""
     flash = board.flash
-    if board.kind is BoardKind.LINUX and flash != Flash():
-        yield BadInput("a program is copied onto a board with Linux", where=at(("flash",)), hint="leave it out")
+    if board.kind is not BoardKind.BARE and flash != Flash():
+        yield BadInput("only bare metal is flashed, a program is copied", where=at(("flash",)), hint="leave it out")
     for key in ("probe_rs", "pyocd", "esptool"):
         name = getattr(flash, key)
         if not re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?", name):

@@ -187,7 +187,7 @@ def _share_faults(board: Board, at: At) -> Iterator[BadInput]:
             yield BadInput(f"no region holds {what}", where=at(("memory",)), hint=hint)
     if board.kind is not BoardKind.BARE:
         if kind := first_repeated(region.kind for region in board.memory):
-            twice = f"two regions of kind {kind}, and nobody can tell Linux which one to use"
+            twice = f"two regions of kind {kind}, and nobody can tell the loader which one to use"
             yield BadInput(twice, where=at(("memory",)), hint="give one of each kind")
     elif pair := _overlap(board.memory, {}):
         names = [region.name for region in board.memory]

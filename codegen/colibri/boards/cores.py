@@ -47,6 +47,7 @@ _CORES: dict[str, dict[str, str]] = {
     "aarch64": {**_ARMV8A, **_NEOVERSE, "A64FX": "a64fx", "Carmel": "carmel"},
     "riscv32": _RISCV,
     "riscv64": _RISCV,
+    "wasm32": {"WebAssembly": "", "WebAssembly SIMD": ""},
     "x86_64": {},
 }
 

@@ -55,6 +55,7 @@ _EXAMPLES = {
     "toolchain.prefix": '"arm-none-eabi-"',
     "toolchain.clang_target": '"thumbv7em-none-eabihf"',
     "toolchain.flags": '["-mthumb", "-mcpu=cortex-m4"]',
+    "toolchain.family": '"clang"',
     "toolchain.apt": '["gcc-arm-none-eabi"]',
     "memory.name": '"sram"',
     "memory.kind": '"ram"',

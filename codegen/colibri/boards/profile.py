@@ -27,10 +27,12 @@ class Holds(StrEnum):
 
 
 class BoardKind(StrEnum):
-    """Bare metal (own start-up and linker script) or a program under Linux."""
+    """Bare metal (own start-up and linker script), a program under Linux or Windows, or a WebAssembly module."""
 
     BARE = "bare"
     LINUX = "linux"
+    WINDOWS = "windows"
+    WASM = "wasm"
 
 
 class EmulatorKind(StrEnum):
@@ -39,6 +41,21 @@ class EmulatorKind(StrEnum):
     NATIVE = "native"
     QEMU_USER = "qemu-user"
     QEMU_SYSTEM = "qemu-system"
+    WINE = "wine"
+    WASMTIME = "wasmtime"
+    NODE = "node"
+
+    @property
+    def is_qemu(self) -> bool:
+        """Whether the plugin can watch a run there."""
+        return self in (EmulatorKind.QEMU_USER, EmulatorKind.QEMU_SYSTEM)
+
+
+class CompilerFamily(StrEnum):
+    """Whose options a compiler takes."""
+
+    GCC = "gcc"
+    CLANG = "clang"
 
 
 class Proves(StrEnum):
@@ -54,7 +71,8 @@ class Cpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """The processor, as the compiler and the emulator name it.
 
     Attributes:
-        arch: ``arm`` (M profile, under Linux 32-bit A profile), ``aarch64``, ``riscv32``, ``riscv64`` or ``x86_64``.
+        arch: ``arm`` (M profile, under Linux 32-bit A profile), ``aarch64``, ``riscv32``, ``riscv64``, ``x86_64`` or
+            ``wasm32``.
         core: name of the core as its maker has it, e.g. ``Cortex-M7``, or of an instruction set, e.g. ``RV32IMAC``.
         fpu: whether fp32 arithmetic and square root are instructions; compared with what the compiler does.
         unlisted: whether the core is in no list of Colibri's; then nothing here knows its cycles or its options.
@@ -82,8 +100,8 @@ class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One memory region.
 
     Attributes:
-        origin: first address; 0 for a Linux board, where the loader chooses.
-        length: bytes, the physical wall; 0 for a Linux board without a limit.
+        origin: first address; 0 where a loader chooses.
+        length: bytes, the physical wall; 0 without a limit, where a loader chooses.
         budget: bytes that may be used, at most ``length``; 0 means ``length``.
         warn: bytes, with the reserve, above which the report warns; at most what may be used; 0 means never.
         holds: what goes there; empty when nothing does by default. Several regions may hold the arena.
@@ -115,12 +133,14 @@ class Toolchain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         clang_target: value of ``--target`` for clang.
         flags: processor options, given to compiler, assembler and linker alike; those of gcc and clang.
         apt: Debian and Ubuntu packages that install it, for the hint when it is missing.
+        family: ``gcc`` with the prefix, or ``clang`` with the target, where gcc has no such target.
     """
 
     prefix: str
     clang_target: str
     flags: tuple[str, ...]
     apt: tuple[str, ...]
+    family: CompilerFamily = CompilerFamily.GCC
 
 
 class Emulator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,11 +149,11 @@ class Emulator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         name: unique in the board; used in file names: small letters, digits, ``-`` and ``_``, but not ``board``.
         kind: see `EmulatorKind`.
-        program: the executable, e.g. ``qemu-system-arm``; empty for native.
+        program: the executable, e.g. ``qemu-system-arm``; empty for native, and for wasmtime, a Python package.
         args: arguments before the image, e.g. ``["-M", "netduinoplus2"]``.
         proves: see `Proves`.
         trap: instruction that reaches the host, on bare metal: ``bkpt``, on Arm under qemu-user ``svc``, on RISC-V
-            ``ebreak``; empty under Linux.
+            ``ebreak``; else empty.
         origins: region to its address where the emulator has it elsewhere than the board; bare metal only. They matter
             to packages that use the region.
         apt: Debian and Ubuntu packages that install it, for the hint when it is missing.
@@ -185,7 +205,7 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kind: see `BoardKind`.
         kernels: folders in ``runtime_c/kernels`` by preference; ``portable`` closes the list.
         port: folder in ``runtime_c/ports`` with start-up and console.
-        stack: bytes reserved for the stack, on bare metal a positive multiple of 16, under Linux 0.
+        stack: bytes reserved for the stack, on bare metal and in WebAssembly a positive multiple of 16, else 0.
         reserve: bytes kept for the application in the region that holds data.
         memory: regions in the order of the report.
         flash: see `Flash`; under Linux a program is copied, and all of it is empty.

@@ -27,7 +27,7 @@ def board_table(boards: Sequence[Board]) -> Table:
 
 
 def _memory(board: Board, kind: MemoryKind) -> str:
-    if board.kind is BoardKind.LINUX:
+    if board.kind is not BoardKind.BARE:
         return "–"
     used = [region for region in board.memory if region.kind is kind and region.holds]
     names = kind is MemoryKind.RAM or len(used) > 1

@@ -20,7 +20,7 @@ def command(board: str | None, as_json: bool) -> None:
     Example: colibri doctor --board stm32f405
     """
     from colibri.boards.load import board_names, load_board
-    from colibri.toolchain.find import refuse_flags, try_gcc
+    from colibri.toolchain.find import refuse_flags, try_own
     from colibri.toolchain.readiness import diagnose
 
     boards = [load_board(name) for name in ([board] if board else board_names())]
@@ -32,5 +32,5 @@ def command(board: str | None, as_json: bool) -> None:
 
         print_diagnosis(diagnosis, make_console())
     if board is not None:
-        refuse_flags(boards[0], try_gcc(boards[0]))
+        refuse_flags(boards[0], try_own(boards[0]))
     diagnosis.require(all_of_it=board is not None)

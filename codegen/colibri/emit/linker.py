@@ -114,7 +114,7 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Pl
         plan: where the parts of the model go.
 
     Raises:
-        BadInput: a Linux board, no stack size, or an emulator's origin for a region that the board has not.
+        BadInput: not bare metal, no stack size, or an emulator's origin for a region that the board has not.
     """
     _check(board, emulator)
     user_mode = emulator is not None and emulator.kind is EmulatorKind.QEMU_USER
@@ -172,6 +172,8 @@ def port_files(board: Board) -> list[Path]:
     shared = ["port.h", "frames.h", "frames.c", "fault.h", "fault.c"]
     if board.kind is BoardKind.BARE:
         shared += ["semihosting.h", "semihosting.c", "memory.c"]
+    if board.kind is BoardKind.WASM:
+        shared += ["memory.c"]
     folder = data_folder("runtime_c") / "ports"
     own = sorted(path.relative_to(folder) for path in (folder / board.port).glob("*.[ch]"))
     if not own:
@@ -182,7 +184,7 @@ def port_files(board: Board) -> list[Path]:
 def _check(board: Board, emulator: Emulator | None) -> None:
     where = f"board {board.id}"
     if board.kind is not BoardKind.BARE:
-        raise BadInput("a Linux program needs no linker script", where=where)
+        raise BadInput("only bare metal has a linker script", where=where)
     if board.stack <= 0 or board.stack % 16:
         raise BadInput(f"stack of {board.stack} bytes", where=where, hint="give a positive multiple of 16")
     unknown = sorted(set(emulator.origins) - {region.name for region in board.memory}) if emulator else []

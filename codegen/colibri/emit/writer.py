@@ -24,7 +24,7 @@ from colibri.graph.graph import Graph
 from colibri.package import FILE_NAME, Memory, Package, load_package
 from colibri.passes.place import CONTEXT_BYTES
 from colibri.paths import data_folder
-from colibri.toolchain.buildfiles import Sources, script_name, write_build_files
+from colibri.toolchain.buildfiles import Sources, image_suffix, script_name, write_build_files
 
 
 @dataclass(frozen=True)
@@ -314,6 +314,8 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "dropped": [comment_text(note, 200) for note in graph.dropped],
         "fpu": package.board.cpu.fpu,
         "bare": package.board.kind is BoardKind.BARE,
+        "kind": str(package.board.kind),
+        "suffix": image_suffix(package.board),
         "emulators": [emulator.name for emulator in package.board.emulators],
     }
 

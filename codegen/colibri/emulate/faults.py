@@ -42,6 +42,14 @@ _MCAUSE = {
     7: "store to no memory or without permission",
 }
 
+_NTSTATUS = {
+    0x80000003: "breakpoint",
+    0xC0000005: "access to no memory or without permission",
+    0xC000001D: "undefined instruction",
+    0xC0000094: "division by zero",
+    0xC00000FD: "stack overflow",
+}
+
 _MCAUSE_OF_ACCESS = (0, 1, 4, 5, 6, 7)
 
 _SIGNALS = {
@@ -117,6 +125,8 @@ def _reason(registers: dict[str, int]) -> str:
         return ", ".join(bits) or f"exception {registers.get('exception', 0)}"
     if "mcause" in registers:
         return _MCAUSE.get(registers["mcause"], f"trap with cause 0x{registers['mcause']:x}")
+    if "ntstatus" in registers:
+        return _NTSTATUS.get(registers["ntstatus"], f"exception 0x{registers['ntstatus']:x}")
     number = registers.get("signal", 0)
     return _SIGNALS.get(signal.Signals(number), f"signal {number}") if number else "fault"
 

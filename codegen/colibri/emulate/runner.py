@@ -1,4 +1,4 @@
-"""Run an image: in system QEMU, in user-mode QEMU, or natively; one call for all."""
+"""Run an image: in QEMU, in a WebAssembly runtime, in Wine, or natively; one call for all."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from colibri.emulate import monitor
 from colibri.emulate.faults import Fault, find_fault, signal_fault
 from colibri.emulate.plugin import Observation, Plugin, build_plugin, read_observation
 from colibri.emulate.symbols import Symbols
+from colibri.emulate.wasm import find_trap, node_command, wasmtime_command
 from colibri.errors import BadInput, EmulatorFailed, ToolMissing, UsageError
 from colibri.scratch import scratch_folder, write_scratch
 
@@ -33,8 +34,10 @@ _OUTPUT_LIMIT = 256 << 20  # bytes; a program that writes more has run away
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 2.0  # seconds for a program that was told to stop to say where it was
 
-# The guest must not see the user's environment: counts depend on it. These are QEMU's own.
-_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
+# The guest must not see the user's environment: counts depend on it. These are QEMU's and Wine's own.
+_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "WINEPREFIX")
+# Nothing of Wine's on standard error, nothing in the user's menus, no question what to install for other programs.
+_WINE = {"WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=d"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def run(
     Runs are independent of each other: each has its own folder, and nothing is read from the terminal.
 
     Args:
-        image: the ELF that was linked for this emulator.
+        image: the image that was linked for this emulator.
         request: what the program gets from ``port_read``.
         timeout: seconds of wall-clock time.
         plugin: what to observe; QEMU only.
@@ -91,14 +94,14 @@ def run(
     Raises:
         BadInput: no such image.
         ToolMissing: the emulator, or a compiler for the plugin, is not installed.
-        UsageError: a plugin for a native run.
+        UsageError: a plugin for a run outside QEMU.
         RunFailed: the program faulted, hung (the message has the program counter) or wrote without end, or the
             emulator refused to run it.
     """
     if not image.is_file():
         raise BadInput("no such image", where=str(image))
-    if plugin is not None and emulator.kind is EmulatorKind.NATIVE:
-        raise UsageError("the plugin observes QEMU, not a native run", where=f"{board.id} on {emulator.name}")
+    if plugin is not None and not emulator.kind.is_qemu:
+        raise UsageError(f"the plugin observes QEMU, not a {emulator.kind} run", where=f"{board.id} on {emulator.name}")
     with scratch_folder("run") as folder:
         write_scratch(folder / REQUEST_NAME, request)
         command = command_line(image.resolve(), emulator, folder, plugin)
@@ -124,11 +127,15 @@ def command_line(image: Path, emulator: Emulator, folder: Path, plugin: Plugin |
     """
     if emulator.kind is EmulatorKind.NATIVE:
         return [str(image)]
+    if emulator.kind is EmulatorKind.WASMTIME:
+        return wasmtime_command(image)
     program = shutil.which(emulator.program)
     if program is None:
         packages = " ".join(emulator.apt)
         hint = f"sudo apt-get install {packages}" if packages else ""
         raise ToolMissing("emulator is not installed", where=emulator.program, hint=hint)
+    if emulator.kind is EmulatorKind.NODE:
+        return node_command(program, image)
     command = [program, *emulator.args]
     if plugin is not None:
         command += ["-plugin", plugin.option(build_plugin(), Path(_RESULTS_NAME))]
@@ -197,7 +204,7 @@ class _Attempt:
             process = subprocess.Popen(
                 self._command,
                 cwd=self._folder,
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                env=self._environment(),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -213,6 +220,10 @@ class _Attempt:
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        return {**kept, **(_WINE if self._emulator.kind is EmulatorKind.WINE else {})}
 
     def _question(self, process: subprocess.Popen[bytes]) -> None:
         """Find out where a hung program is: by QEMU's monitor, or by a signal that the port answers."""
@@ -232,6 +243,8 @@ class _Attempt:
             if "pc" not in dump:
                 return signal_fault(-self._exit_code)
             fault = Fault("lockup", dump["pc"], registers=dump)
+        if fault is None and not self._timed_out and self._exit_code == _FAULT_EXIT and (trap := find_trap(stderr)):
+            return Fault(trap)
         return fault.named(Symbols.of(self._image)) if fault else None
 
     def _reported(self) -> Fault | None:

@@ -38,7 +38,7 @@ class Layout:
     """Where the image lies.
 
     Attributes:
-        regions: of the board, in its order; ``image`` and ``ram`` for a Linux board that names none.
+        regions: of the board, in its order; ``image`` and ``ram`` for a board with a loader that names none.
         extents: by region and ascending address; they do not overlap.
         gaps: whether holes between extents are lost (bare metal) or never backed by memory (Linux).
     """
@@ -78,8 +78,8 @@ def lay_out(image: Image, board: Board, *, overflowed: bool = False) -> Layout:
     Raises:
         ColibriError: a segment begins outside every region of the board.
     """
-    if board.kind is BoardKind.LINUX:
-        return _lay_out_linux(members(image), board)
+    if board.kind is not BoardKind.BARE:
+        return _lay_out_hosted(members(image), board)
     extents: list[Extent] = []
     for segment, sections in members(image):
         # With an origin inside a page, ld maps the file's own headers below it; nothing programs them into flash.
@@ -159,7 +159,7 @@ def _region_at(board: Board, address: int, *, overflowed: bool = False) -> int:
     return max(below)[1]
 
 
-def _lay_out_linux(segments: list[tuple[Segment, list[ElfSection]]], board: Board) -> Layout:
+def _lay_out_hosted(segments: list[tuple[Segment, list[ElfSection]]], board: Board) -> Layout:
     named = {region.kind: region for region in reversed(board.memory)}
     regions = (
         named.get(MemoryKind.FLASH, Region("image", MemoryKind.FLASH, 0)),

@@ -17,8 +17,11 @@ from colibri.footprint.layout import Layout, lay_out
 from colibri.footprint.library import LibraryUse, library_use
 from colibri.footprint.linker import parse_map, parse_usage
 from colibri.footprint.owners import Owners
+from colibri.footprint.pe import read_pe
 from colibri.footprint.stack import Observed, StackUse, stack_use
+from colibri.footprint.wasm_pieces import wasm_pieces
 from colibri.package import Package, load_package
+from colibri.toolchain.buildfiles import OVERSIZE, product_name
 
 SCHEMA = 1
 _TEXT_BYTES = 1 << 30  # of a linker's map
@@ -198,26 +201,21 @@ def make_report(folder: Path) -> Report:
     """Measure a built package.
 
     Args:
-        folder: the package; reads ``package.json`` and, in ``build``, ``product.elf`` (or ``oversize.elf``, linked only
-            to be measured), the linker's map, and the table of memory use that it printed, when it is there.
+        folder: the package; reads ``package.json`` and, in ``build``, the product's image (or ``oversize.elf``, linked
+            only to be measured), the linker's map, and the table of memory use that it printed, when it is there.
 
     Raises:
         BadInput: not a package, not built, or `package.json` is not of this image.
         ColibriError: the rows do not sum to what the program headers say, or these differ from the linker's table.
     """
     package = load_package(folder)
-    build = folder / "build"
-    elf = next((path for path in (build / "product.elf", build / "oversize.elf") if path.is_file()), None)
+    product = folder / product_name(package.board)
+    elf = next((path for path in (product, folder / OVERSIZE) if path.is_file()), None)
     if elf is None:
         raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
-    linked = elf.name == "product.elf"
-    image = read_image(elf)
+    linked = elf == product
     with _of_one_build(folder):
-        layout = lay_out(image, package.board, overflowed=not linked)
-        map_text = _beside(elf, ".map")
-        if map_text is None:
-            raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)
-        pieces = attribute(image, layout, parse_map(map_text), Owners(folder), package)
+        layout, pieces = _pieces(folder, package, elf, overflowed=not linked)
         bare = package.board.kind is BoardKind.BARE
         usage = _beside(elf, ".usage") if bare else None
         printed = None if usage is None else _match(parse_usage(usage), layout)
@@ -233,8 +231,21 @@ def make_report(folder: Path) -> Report:
         emulators=tuple(EmulatorNote(e.name, str(e.proves), e.note) for e in package.board.emulators),
         stack=stack_use(folder, package, elf),
         modelled=_modelled(package),
-        library=library_use(build / f"lib{package.prefix}.a"),
+        library=library_use(folder / f"build/lib{package.prefix}.a") if elf.suffix == ".elf" else None,
     )
+
+
+def _pieces(folder: Path, package: Package, image: Path, *, overflowed: bool) -> tuple[Layout, list[Piece]]:
+    """Where the image lies, and what every byte of it is."""
+    map_text = _beside(image, ".map")
+    if map_text is None:
+        raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)
+    owners = Owners(folder)
+    if package.board.kind is BoardKind.WASM:
+        return wasm_pieces(image, map_text, owners, package)
+    read = read_pe(image) if package.board.kind is BoardKind.WINDOWS else read_image(image)
+    layout = lay_out(read, package.board, overflowed=overflowed)
+    return layout, attribute(read, layout, parse_map(map_text), owners, package)
 
 
 def _modelled(package: Package) -> Modelled | None:
@@ -317,13 +328,13 @@ def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] 
 def _predictions(index: int, layout: Layout, package: Package) -> dict[GroupKind, int]:
     """What the generator expected in a region; nothing for a kind that it cannot know (0)."""
     estimate = package.code_estimate
-    bare = package.board.kind is BoardKind.BARE
+    reserved = package.board.kind in (BoardKind.BARE, BoardKind.WASM)
     expected = (
         (GroupKind.CODE, Holds.CODE, estimate.code if estimate else 0),
         (GroupKind.TABLES, Holds.CODE, estimate.tables if estimate else 0),
         (GroupKind.DATA, Holds.DATA, estimate.data if estimate else 0),
         (GroupKind.WEIGHTS, Holds.WEIGHTS, package.model_bin_bytes),
-        (GroupKind.STACK, Holds.STACK, package.board.stack if bare else 0),
+        (GroupKind.STACK, Holds.STACK, package.board.stack if reserved else 0),
     )
     found = {kind: size for kind, what, size in expected if size and layout.home(what) == index}
     if (hot := package.hot_weights) is not None and hot.region == layout.regions[index].name:

@@ -177,7 +177,7 @@ def _print_verdict(report: Report, console: Console) -> None:
     if not report.linked:
         how = "linked past the limits to be measured; there is no product"
     elif all(region.printed is None for region in report.regions):
-        how = "by its program headers"
+        how = "by its program headers" if report.image.endswith(".elf") else "by its sections"
     else:
         how = "at the board's own addresses, by its program headers, equal to what the linker printed"
     console.print(f"sizes: {report.image}, {how}")

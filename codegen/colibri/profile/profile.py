@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colibri.boards.profile import BoardKind, Emulator, EmulatorKind
+from colibri.boards.profile import BoardKind, Emulator
 from colibri.emulate.protocol import Request
 from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit, UsageError
@@ -30,11 +30,9 @@ def default_emulator(package: Package) -> Emulator:
         UsageError: there is none.
     """
     for emulator in package.board.emulators:
-        if emulator.kind is not EmulatorKind.NATIVE:
+        if emulator.kind.is_qemu:
             return emulator
-    raise UsageError(
-        "no emulator of this board counts instructions", where=package.board.id, hint="a native run does not"
-    )
+    raise UsageError("no emulator of this board counts instructions", where=package.board.id, hint="only QEMU does")
 
 
 def make_profile(
@@ -49,16 +47,18 @@ def make_profile(
     """Profile a package on inputs.
 
     Raises:
-        UsageError: a native run, which the plugin does not observe.
+        UsageError: a run outside QEMU, which the plugin does not observe.
         BuildFailed: the test image does not build.
         DoesNotFit: it does not fit.
         ToolMissing: no C compiler for the plugin, or no emulator.
         EmulatorFailed: a hang, a fault, or a status that is not ok.
     """
-    if emulator.kind is EmulatorKind.NATIVE:
-        others = [other.name for other in package.board.emulators if other.kind is not EmulatorKind.NATIVE]
+    if not emulator.kind.is_qemu:
+        others = [other.name for other in package.board.emulators if other.kind.is_qemu]
         hint = f"try --emulator {others[0]}" if others else "build for a board with QEMU"
-        raise UsageError("instructions are counted in QEMU, not in a native run", where=emulator.name, hint=hint)
+        raise UsageError(
+            f"instructions are counted in QEMU, not in a {emulator.kind} run", where=emulator.name, hint=hint
+        )
     name = image_name(package.board, emulator, "test")
     if not build(folder, [name]):
         raise DoesNotFit("the test image does not fit", where=package.board.id, hint="see `colibri report`")

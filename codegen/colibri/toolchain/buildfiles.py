@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from colibri.boards.check_emulators import TRAPS
-from colibri.boards.profile import Board, BoardKind, Emulator, Holds
+from colibri.boards.profile import Board, BoardKind, CompilerFamily, Emulator, Holds
 from colibri.emit.templates import render
-
-if TYPE_CHECKING:
-    from colibri.toolchain.find import Compiler
+from colibri.toolchain.find import Compiler, own_compiler
 
 Role = Literal["product", "test"]
 
-PRODUCT = "build/product.elf"
+PRODUCT = "build/product.elf"  # of bare metal, which alone can overflow
 OVERSIZE = "build/oversize.elf"
 PRODUCT_BIN = "build/product.bin"
 PRODUCT_HEX = "build/product.hex"
 PRODUCT_UF2 = "build/product.uf2"  # not of ninja: objcopy does not know the format
 
 _FLASHED = (PRODUCT_BIN, PRODUCT_HEX)
+
+_SUFFIXES = {BoardKind.WASM: ".wasm", BoardKind.WINDOWS: ".exe"}
 
 _LIBRARY = "library"  # the rule, and the folder, of the archive's objects
 _MAINS: dict[Role, str] = {"product": "app/product.c", "test": "app/test.c"}
@@ -93,7 +93,18 @@ def runs_product(board: Board, emulator: Emulator) -> bool:
 
 def image_name(board: Board, emulator: Emulator, role: Role) -> str:
     """Path in the package of the image that runs in an emulator."""
-    return f"build/{role}.elf" if runs_product(board, emulator) else f"build/{role}-{emulator.name}.elf"
+    name = role if runs_product(board, emulator) else f"{role}-{emulator.name}"
+    return f"build/{name}{image_suffix(board)}"
+
+
+def product_name(board: Board) -> str:
+    """Path in the package of the product's image."""
+    return f"build/product{image_suffix(board)}"
+
+
+def image_suffix(board: Board) -> str:
+    """What the names of the board's images end with."""
+    return _SUFFIXES.get(board.kind, ".elf")
 
 
 def script_name(board: Board, emulator: Emulator | None) -> str:
@@ -105,7 +116,7 @@ def script_name(board: Board, emulator: Emulator | None) -> str:
 
 def product_targets(board: Board) -> list[str]:
     """What `colibri build` makes: the product and, on bare metal, its raw and hexadecimal forms."""
-    return [PRODUCT, *_FLASHED] if board.kind is BoardKind.BARE else [PRODUCT]
+    return [product_name(board), *(_FLASHED if board.kind is BoardKind.BARE else ())]
 
 
 def write_build_files(
@@ -127,24 +138,27 @@ def write_build_files(
 
 def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | None) -> dict[str, object]:
     bare = board.kind is BoardKind.BARE
-    tool = board.toolchain.prefix
+    own, suffix = compiler or own_compiler(board), image_suffix(board)
     images = _images(board, sources)
-    target = compiler.target if compiler else ()
     return {
         "p": prefix,
         "board": board.id,
         "bare": bare,
+        "wasm": board.kind is BoardKind.WASM,
+        "windows": board.kind is BoardKind.WINDOWS,
+        "suffix": suffix,
+        "stack_bytes": board.stack,
         # A compiler for another system than the one at hand: CMake wants to know, except from the host's own.
-        "cross": bare or bool(tool),
+        "cross": board.kind is not BoardKind.LINUX or bool(board.toolchain.prefix),
         "processor": board.cpu.arch,
-        "cc": compiler.cc if compiler else f"{tool}gcc",
-        "ar": compiler.ar if compiler else f"{tool}ar",
-        "objcopy": compiler.objcopy if compiler else f"{tool}objcopy",
-        "cpu": " ".join([*(part for part in target if not _is_linker_option(part)), *board.toolchain.flags]),
+        "cc": own.cc,
+        "ar": own.ar,
+        "objcopy": own.objcopy,
+        "cpu": " ".join([*(part for part in own.target if not _is_linker_option(part)), *board.toolchain.flags]),
         "processor_flags": " ".join(board.toolchain.flags),
         # The report bounds the stack with it; clang has nothing like it.
-        "call_graph": "-fcallgraph-info=su" if compiler is None or compiler.family == "gcc" else "",
-        "linker": [part for part in target if _is_linker_option(part)],
+        "call_graph": "-fcallgraph-info=su" if own.family is CompilerFamily.GCC else "",
+        "linker": [part for part in own.target if _is_linker_option(part)],
         "library": [_object(source, _LIBRARY) for source in sources.library],
         "port_sources": sources.port,
         "model_files": sources.weights,
@@ -152,7 +166,11 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | No
         "elsewhere": " -R .model" if bare and board.region_for(Holds.WEIGHTS) != board.region_for(Holds.CODE) else "",
         "programs": _programs(board, sources),
         "images": images,
-        "defaults": [f"build/lib{prefix}.a", *(f"{image.name}.elf" for image in images), *(_FLASHED if bare else ())],
+        "defaults": [
+            f"build/lib{prefix}.a",
+            *(f"{image.name}{suffix}" for image in images),
+            *(_FLASHED if bare else ()),
+        ],
     }
 
 
@@ -178,7 +196,7 @@ def _images(board: Board, sources: Sources) -> list[_Image]:
 
 def _image(board: Board, emulator: Emulator | None, role: Role, sources: Sources) -> _Image:
     trap = emulator.trap if emulator else product_trap(board)
-    output = PurePosixPath(image_name(board, emulator, role) if emulator else f"build/{role}.elf")
+    output = PurePosixPath(image_name(board, emulator, role) if emulator else f"build/{role}{image_suffix(board)}")
     return _Image(
         name=str(output.with_suffix("")),
         main=_MAINS[role],

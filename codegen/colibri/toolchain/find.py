@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
-from enum import StrEnum
 
 import msgspec
 
 from colibri.boards.load import board_names, load_board
-from colibri.boards.profile import Board
+from colibri.boards.profile import Board, BoardKind, CompilerFamily
 from colibri.errors import BadInput, ToolMissing
 from colibri.toolchain.probe import (
     compiles_for_fpu,
@@ -21,13 +20,6 @@ from colibri.toolchain.probe import (
 )
 
 
-class Family(StrEnum):
-    """Whose options a compiler takes."""
-
-    GCC = "gcc"
-    CLANG = "clang"
-
-
 class Compiler(msgspec.Struct, frozen=True):
     """A compiler and the tools that come with it, as names to be found in ``PATH``.
 
@@ -36,7 +28,7 @@ class Compiler(msgspec.Struct, frozen=True):
         version: first line of ``--version``.
     """
 
-    family: Family
+    family: CompilerFamily
     cc: str
     ar: str
     objcopy: str
@@ -75,7 +67,7 @@ def find_toolchain(board: Board) -> Compiler:
         BadInput: it rejects the flags of a board of one's own, or they and ``cpu.fpu`` do not agree.
         ToolMissing: it is not installed or does not link a line with the board's flags; the hint installs it.
     """
-    tried = try_gcc(board)
+    tried = try_own(board)
     if tried.reason:
         refuse_flags(board, tried)
         hint = install_command(board.toolchain.apt)
@@ -123,31 +115,43 @@ def find_clang(board: Board) -> Compiler | None:
     return None if tried.reason else tried.compiler
 
 
-def try_gcc(board: Board) -> Tried:
-    """Compile and link a line with the board's gcc."""
+def own_compiler(board: Board) -> Compiler:
+    """The board's compiler by its names, installed or not."""
+    if board.toolchain.family is CompilerFamily.CLANG:
+        return _clang(board)
     prefix = board.toolchain.prefix
-    gcc = Compiler(
-        family=Family.GCC,
+    return Compiler(
+        family=CompilerFamily.GCC,
         cc=f"{prefix}gcc",
         ar=f"{prefix}ar",
         objcopy=f"{prefix}objcopy",
         objdump=f"{prefix}objdump",
         size=f"{prefix}size",
     )
-    return _tried(gcc, _not_installed(gcc) or why_not_link(gcc.command, board))
 
 
-def try_clang(board: Board) -> Tried:
-    """Compile a line with clang."""
-    clang = Compiler(
-        family=Family.CLANG,
+def try_own(board: Board) -> Tried:
+    """Compile and link a line with the board's compiler."""
+    own = own_compiler(board)
+    return _tried(own, _not_installed(own) or why_not_link(own.command, board))
+
+
+def _clang(board: Board) -> Compiler:
+    linker = () if board.kind is BoardKind.WASM else ("-fuse-ld=lld",)  # there is no other for WebAssembly
+    return Compiler(
+        family=CompilerFamily.CLANG,
         cc="clang",
         ar="llvm-ar",
         objcopy="llvm-objcopy",
         objdump="llvm-objdump",
         size="llvm-size",
-        target=(f"--target={board.toolchain.clang_target}", "-fuse-ld=lld"),
+        target=(f"--target={board.toolchain.clang_target}", *linker),
     )
+
+
+def try_clang(board: Board) -> Tried:
+    """Compile a line with clang."""
+    clang = _clang(board)
     absent = "" if shutil.which(clang.cc) else "not installed"  # its binutils are not needed to compile
     return _tried(clang, absent or why_not_compile((clang.cc, clang.target[0]), board))
 

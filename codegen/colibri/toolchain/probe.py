@@ -9,11 +9,13 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind
 from colibri.boards.words import meant
+from colibri.emulate.wasm import WASMTIME_HINT
 from colibri.errors import ToolMissing
 from colibri.scratch import refuse_without_room, scratch_folder, write_scratch
 
@@ -75,10 +77,12 @@ def why_not_compile(command: Sequence[str], board: Board) -> str:
 def why_not_link(command: Sequence[str], board: Board) -> str:
     """Compile and link a line for the board and return the first line of the error; empty when it links.
 
-    Bare metal links libgcc and nothing else, Linux links the C library statically.
+    Bare metal links libgcc and nothing else, WebAssembly nothing, Linux and Windows the C library statically.
     """
     if board.kind is BoardKind.BARE:
         return _why_not(command, board, ["-nostdlib", "-nostartfiles"], ["-lgcc"])
+    if board.kind is BoardKind.WASM:
+        return _why_not(command, board, ["-nostdlib"], [])
     return _why_not(command, board, ["-static"], [])
 
 
@@ -105,6 +109,8 @@ def compiles_for_fpu(command: Sequence[str], board: Board) -> bool | None:
     if code != 0:
         return None
     macros = dict(re.findall(r"^#define (\w+) (\w+)$", text, re.MULTILINE))
+    if board.cpu.arch == "wasm32":
+        return True  # of every WebAssembly
     if board.cpu.arch == "x86_64":
         return "__SSE_MATH__" in macros or "__SSE__" in macros
     if board.cpu.arch.startswith("riscv"):
@@ -127,15 +133,19 @@ def examine_emulator(board: Board, emulator: Emulator, command: Sequence[str] = 
 def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
     if emulator.kind is EmulatorKind.NATIVE:
         return _examine_host(board)
+    if emulator.kind is EmulatorKind.WASMTIME:
+        return _examine_wasmtime()
     if shutil.which(emulator.program) is None:
         return EmulatorProbe("", "not installed")
-    version = program_version(emulator.program)
+    found = program_version(emulator.program)
+    if not emulator.kind.is_qemu:
+        return EmulatorProbe(found)
     for options, what in ((("-M", "-machine"), "machine"), (("-cpu",), "processor")):
         name = _value_of(emulator.args, options)
         if name and name not in (known := _known_names(emulator, options[0])):
             hint = meant(name, known)
-            return EmulatorProbe(version, f"does not know {what} {name!r}{f'; {hint}' if hint else ''}")
-    return EmulatorProbe(version)
+            return EmulatorProbe(found, f"does not know {what} {name!r}{f'; {hint}' if hint else ''}")
+    return EmulatorProbe(found)
 
 
 def probe_emulator(board: Board, emulator: Emulator, command: Sequence[str] = ()) -> str:
@@ -169,7 +179,7 @@ def _why_not(command: Sequence[str], board: Board, before: list[str], after: lis
 
 def _compile(command: Sequence[str], board: Board, output: Path, before: list[str], after: list[str]) -> str:
     """Make ``output``; return the first line of the error."""
-    bare = board.kind is BoardKind.BARE
+    bare = board.kind in (BoardKind.BARE, BoardKind.WASM)
     source = output.with_suffix(".c")
     write_scratch(source, (_BARE_PROGRAM if bare else _LINUX_PROGRAM).encode())
     flags = [*board.toolchain.flags, "-std=c11", "-O2", *(["-ffreestanding"] if bare else [])]
@@ -195,7 +205,7 @@ def _why_not_run(command: Sequence[str], board: Board, emulator: Emulator) -> st
 
 def _run(command: Sequence[str]) -> tuple[int, str]:
     """Exit code, and what came out and on standard error, in English."""
-    environment = {**os.environ, "LC_ALL": "C"}
+    environment = {**os.environ, "LC_ALL": "C", "WINEDEBUG": "-all"}
     try:
         result = subprocess.run(
             command,
@@ -242,12 +252,19 @@ def _examine_host(board: Board) -> EmulatorProbe:
     """Whether the machine that this runs on is like the board."""
     machine = platform.machine().lower()
     arch = _MACHINE_NAMES.get(machine, machine)
-    version = f"{platform.system()} on {arch}"
+    found = f"{platform.system()} on {arch}"
     if platform.system() != "Linux" or arch != board.cpu.arch:
-        return EmulatorProbe(version, f"this machine is {version}, not Linux on {board.cpu.arch}")
+        return EmulatorProbe(found, f"this machine is {found}, not Linux on {board.cpu.arch}")
     needed = [feature for flag in board.toolchain.flags for feature in _X86_LEVELS.get(flag, ())]
     missing = sorted(set(needed) - _host_features())
-    return EmulatorProbe(version, f"this processor has no {', '.join(missing)}" if missing else "")
+    return EmulatorProbe(found, f"this processor has no {', '.join(missing)}" if missing else "")
+
+
+def _examine_wasmtime() -> EmulatorProbe:
+    try:
+        return EmulatorProbe(f"wasmtime {version('wasmtime')} (Python package)")
+    except PackageNotFoundError:
+        return EmulatorProbe("", f"not installed; {WASMTIME_HINT}")
 
 
 def _host_features() -> set[str]:

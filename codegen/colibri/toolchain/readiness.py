@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from colibri.boards.profile import Board, EmulatorKind
+from colibri.boards.profile import Board, CompilerFamily, EmulatorKind
 from colibri.errors import BadInput, ToolMissing
-from colibri.toolchain.find import Tried, fpu_mismatch, try_clang, try_gcc
+from colibri.toolchain.find import Tried, fpu_mismatch, try_clang, try_own
 from colibri.toolchain.probe import examine_emulator, install_command
 
 
@@ -51,7 +51,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
     Attributes:
         board: its name.
-        compilers: the one that ``build.ninja`` names, then clang.
+        compilers: the one that ``build.ninja`` names, then clang if it is another.
         emulators: in the order of the board file.
         apt: Debian packages that are missing.
         wrong: what the board file says and its compiler does not do; empty when they agree.
@@ -114,17 +114,20 @@ def diagnose(boards: Sequence[Board]) -> Diagnosis:
 
 def examine_board(board: Board) -> Readiness:
     """Look for the compilers and emulators of one board."""
-    gcc = try_gcc(board)
-    wrong = None if gcc.reason else fpu_mismatch(gcc.compiler, board)
-    states, packages = [], [] if not gcc.reason else [*board.toolchain.apt]
+    own = try_own(board)
+    wrong = None if own.reason else fpu_mismatch(own.compiler, board)
+    compilers = [_state(own, needed=True)]
+    if own.compiler.family is not CompilerFamily.CLANG:
+        compilers.append(_state(try_clang(board), needed=False))
+    states, packages = [], [] if not own.reason else [*board.toolchain.apt]
     for emulator in board.emulators:
-        result = examine_emulator(board, emulator, () if gcc.reason else gcc.compiler.command)
+        result = examine_emulator(board, emulator, () if own.reason else own.compiler.command)
         needed = emulator.kind is not EmulatorKind.NATIVE
         states.append(EmulatorState(emulator.name, emulator.program, result.version, result.problem, needed))
         packages += emulator.apt if result.problem else ()
     return Readiness(
         board=board.id,
-        compilers=(_state(gcc, needed=True), _state(try_clang(board), needed=False)),
+        compilers=tuple(compilers),
         emulators=tuple(states),
         apt=tuple(dict.fromkeys(packages)),
         wrong=str(wrong or ""),
