@@ -15,7 +15,17 @@ from colibri.emit.linker import Plan, block_section, linker_script, port_files
 from colibri.package import Block, Memory
 from colibri.paths import data_folder
 
-BOARDS = ("x86-64-v3", "raspberry-pi-5", "aarch64-sve2", "stm32f405", "nucleo-h743zi", "riscv-virt-rv32imac")
+BOARDS = (
+    "x86-64-v3",
+    "raspberry-pi-5",
+    "aarch64-sve2",
+    "microbit",
+    "stm32vldiscovery",
+    "stm32f405",
+    "nucleo-h743zi",
+    "nucleo-u575zi-q",
+    "riscv-virt-rv32imac",
+)
 
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 FLAGS = ["-std=c11", "-O2", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno"]
@@ -44,6 +54,11 @@ def is_qemu(board: Board, emulator: Emulator) -> bool:
     return emulator.kind is not EmulatorKind.NATIVE
 
 
+def is_small(board: Board) -> bool:
+    """Armv6-M: any unaligned access is a fault, and no register says what a fault was."""
+    return "-mcpu=cortex-m0" in board.toolchain.flags
+
+
 def trap_flags(board: Board, emulator: Emulator) -> list[str]:
     """How the port reaches its host."""
     return [f"-DPORT_TRAP_{emulator.trap.upper()}"] if board.kind is BoardKind.BARE else []
@@ -70,12 +85,19 @@ def build_device(board: Board, emulator: Emulator, folder: Path, *, clang: bool 
         script = folder / "board.ld"
         script.write_text(linker_script(board, emulator, "echo", plan_in(board)))
         command += ["-nostdlib", "-Wl,--gc-sections", "-Wl,-z,max-page-size=4096", f"-Wl,-T,{script}"]
-        command += ["-fuse-ld=lld", "-Wl,--fatal-warnings"] if clang else ["-lgcc", "-Wl,--fatal-warnings"]
+        command += ["-fuse-ld=lld", libgcc(board)] if clang else ["-lgcc"]
+        command += ["-Wl,--fatal-warnings"]
     else:
         command += ["-static"]
     done = subprocess.run([*command, "-o", str(image)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return image
+
+
+def libgcc(board: Board) -> str:
+    """Path of the helpers of gcc for a board, which clang does not find by itself."""
+    command = [f"{board.toolchain.prefix}gcc", *board.toolchain.flags, "-print-libgcc-file-name"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def need(emulator: Emulator) -> None:

@@ -26,6 +26,7 @@ def effect(arch: str, text: str) -> Effect:
         ("arm", "str.w\tlr, [sp, #-4]!", 4),
         ("arm", "strd\tr4, r5, [sp, #-16]!", 16),
         ("arm", "add\tsp, #8", -8),
+        ("arm", "msr\tMSPLIM, r3", 0),
         ("arm", "pop\t{r4, r5}", -8),
         ("arm", "ldr.w\tr4, [sp], #4", -4),
         ("arm", "str\tr2, [sp, #8]", 0),

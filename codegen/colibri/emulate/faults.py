@@ -27,9 +27,12 @@ _CFSR = {
     17: "jump out of Thumb state",
     18: "bad return from an exception",
     19: "floating-point instruction without the unit",
+    20: "stack overflow",  # Armv8-M has a register with its limit
     24: "unaligned access",
     25: "division by zero",
 }
+
+_HARD_FAULT = 3
 
 _MCAUSE = {
     0: "misaligned jump",
@@ -127,6 +130,8 @@ def _reason(registers: dict[str, int]) -> str:
         return _MCAUSE.get(registers["mcause"], f"trap with cause 0x{registers['mcause']:x}")
     if "ntstatus" in registers:
         return _NTSTATUS.get(registers["ntstatus"], f"exception 0x{registers['ntstatus']:x}")
+    if registers.get("exception") == _HARD_FAULT:
+        return "hard fault"  # Armv6-M says no more
     number = registers.get("signal", 0)
     return _SIGNALS.get(signal.Signals(number), f"signal {number}") if number else "fault"
 

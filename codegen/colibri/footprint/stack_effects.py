@@ -173,7 +173,7 @@ def _thumb_stack(name: str, operands: str) -> Effect:
         if operands.startswith("pc"):
             return Effect(Flow.STOP if operands.endswith("lr") else Flow.JUMP)
         return _PLAIN if not operands.startswith("sp,") or operands in ("sp, r7", "sp, fp") else Effect(unsteady=True)
-    if (name == "ldr" and operands.startswith("sp,")) or (name == "msr" and "MSP" in operands.upper()):
+    if (name == "ldr" and operands.startswith("sp,")) or (name == "msr" and re.match(r"MSP\b", operands.upper())):
         return Effect(switches=True)
     return Effect(padding=name == "nop")
 

@@ -18,7 +18,7 @@
 #define CCR_UNALIGNED_TRAP (1u << 3)
 #define CFSR_MMARVALID (1u << 7)
 #define CFSR_BFARVALID (1u << 15)
-#define CFSR_STACKING ((1u << 4) | (1u << 12)) /* the core could not even save its registers */
+#define CFSR_STACKING ((1u << 4) | (1u << 12) | (1u << 20)) /* the core could not even save its registers */
 
 /* What the core pushes when it takes an exception. */
 struct exception_frame {
@@ -39,9 +39,19 @@ void port_fault(const struct exception_frame *frame, const struct saved_register
 __attribute__((naked)) void port_fault_entry(void)
 {
     __asm__ volatile("mrs  r0, msp\n\t"
+#if PORT_STACK_LIMIT_REGISTER
+                     "movs r1, #0\n\t"
+                     "msr  msplim, r1\n\t"
+#endif
                      "ldr  r1, =port_fault_stack + 512\n\t" /* its end: 4 * FAULT_STACK_WORDS */
                      "msr  msp, r1\n\t"
-                     "push {r4-r11}\n\t"
+                     "mov  r2, r10\n\t" /* Armv6-M pushes no high registers */
+                     "mov  r3, r11\n\t"
+                     "push {r2, r3}\n\t"
+                     "mov  r2, r8\n\t"
+                     "mov  r3, r9\n\t"
+                     "push {r2, r3}\n\t"
+                     "push {r4-r7}\n\t"
                      "mov  r1, sp\n\t"
                      "mrs  r2, ipsr\n\t"
                      "bl   port_fault\n\t"
@@ -71,12 +81,18 @@ static uint32_t last_caller(void)
 void port_fault(const struct exception_frame *frame, const struct saved_registers *saved, uint32_t exception)
 {
     const uintptr_t sp = (uintptr_t)frame;
+#if PORT_MAINLINE
     const uint32_t cfsr = SCB_CFSR;
+#else
+    const uint32_t cfsr = 0; /* there is none: every fault is a hard fault */
+#endif
     const int readable = (cfsr & CFSR_STACKING) == 0 && sp >= (uintptr_t)port_stack_limit &&
                          sp + sizeof *frame <= (uintptr_t)port_stack_top;
 
+#if PORT_MAINLINE
     /* the compiler may put the line together by unaligned stores, and a fault in here would be the last. */
     SCB_CCR &= ~CCR_UNALIGNED_TRAP;
+#endif
 
     port_fault_begin();
     port_fault_field("exception", exception);
@@ -88,6 +104,7 @@ void port_fault(const struct exception_frame *frame, const struct saved_register
     }
     port_fault_field("sp", sp);
     port_fault_field("stack_limit", (uintptr_t)port_stack_limit);
+#if PORT_MAINLINE
     port_fault_field("cfsr", cfsr);
     port_fault_field("hfsr", SCB_HFSR);
     if ((cfsr & CFSR_MMARVALID) != 0) {
@@ -95,6 +112,7 @@ void port_fault(const struct exception_frame *frame, const struct saved_register
     } else if ((cfsr & CFSR_BFARVALID) != 0) {
         port_fault_field("address", SCB_BFAR);
     }
+#endif
     if (readable) {
         port_fault_field("r0", frame->r0);
         port_fault_field("r1", frame->r1);

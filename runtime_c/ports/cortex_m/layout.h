@@ -15,6 +15,10 @@ extern uint32_t port_clock_register[] __attribute__((weak)), port_clock_bits[] _
 extern uint32_t port_bss_start[], port_bss_end[];
 extern const uint32_t port_code_start[], port_code_end[];
 
+/* Armv6-M (Cortex-M0, M0+) has few of the system registers of the larger cores; Armv8-M has a stack limit of its own. */
+#define PORT_MAINLINE (__ARM_ARCH_ISA_THUMB >= 2)
+#define PORT_STACK_LIMIT_REGISTER (PORT_MAINLINE && __ARM_ARCH >= 8)
+
 int main(void);
 
 /* The first instruction of the image. */

@@ -85,6 +85,16 @@ static void copy_words(uint32_t *to, const uint32_t *end, const uint32_t *from)
     }
 }
 
+#if PORT_STACK_LIMIT_REGISTER
+
+/* A push below the limit is a fault at once (Armv8-M Architecture Reference Manual, MSPLIM). */
+static void guard_stack(void)
+{
+    __asm__ volatile("msr msplim, %0" ::"r"(port_stack_limit));
+}
+
+#else
+
 /* The stack lies at the bottom of its region. What is below is a hole on most chips, where a write faults by
  * itself; some emulated boards accept it silently, so the protection unit forbids it everywhere. */
 static void guard_stack(void)
@@ -102,9 +112,13 @@ static void guard_stack(void)
     barrier();
 }
 
+#endif
+
 void port_start(void)
 {
-    SCB_VTOR = (uint32_t)(uintptr_t)&port_vectors;
+#if PORT_MAINLINE
+    SCB_VTOR = (uint32_t)(uintptr_t)&port_vectors; /* a small core has it only where its maker wants */
+#endif
 
 #if defined(__ARM_FP)
     /* before any code that the compiler may have given a floating-point instruction. */
@@ -125,8 +139,10 @@ void port_start(void)
 
 void port_strict(void)
 {
+#if PORT_MAINLINE
     SCB_CCR |= CCR_UNALIGNED_TRAP | CCR_DIVISION_TRAP;
     barrier();
+#endif /* Armv6-M knows no division, and never an unaligned access */
 }
 
 #endif

@@ -106,7 +106,9 @@ _Noreturn void port_run(void);
 /* the loader has filled .data and cleared .bss; only the stack is still its own. */
 __attribute__((naked)) void port_start(void)
 {
-    __asm__ volatile("ldr sp, =port_stack_top\n\t"
+    /* Armv6-M has no such load, but what runs this image is no such core. */
+    __asm__ volatile(".arch armv7-m\n\t"
+                     "ldr sp, =port_stack_top\n\t"
                      "bl  port_run\n\t"
                      ".ltorg");
 }

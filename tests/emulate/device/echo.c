@@ -42,7 +42,7 @@ APART void counted_loop(uint32_t times)
 #elif defined(__aarch64__)
     __asm__ volatile("1: subs %w0, %w0, #1\n\tb.ne 1b" : "+r"(times)::"cc");
 #else
-    __asm__ volatile("1: subs %0, %0, #1\n\tbne 1b" : "+l"(times)::"cc");
+    __asm__ volatile(".syntax unified\n1: subs %0, %0, #1\n\tbne 1b" : "+l"(times)::"cc");
 #endif
 }
 
