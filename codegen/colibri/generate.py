@@ -36,6 +36,7 @@ from colibri.passes.spread import hot_region, hot_weights
 from colibri.paths import data_folder
 from colibri.vectors import make_vectors, save_vectors
 
+RECIPE_SCHEMA = 1
 _TOKENIZER_BYTES = 64 << 20
 _KERNEL_BYTES = 1024  # where nothing was measured
 _OTHER_CODE_BYTES = 8192  # beside the kernels: runtime, port, program, their constants; rounded up
@@ -250,7 +251,7 @@ def kept_experts(graph: Graph) -> list[list[int]]:
 
 def _recipe(graph: Graph, options: Options) -> bytes:
     dropped = {str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids}
-    recipe = Recipe(1, str(options.scheme), str(options.kv), graph.context, dropped)
+    recipe = Recipe(RECIPE_SCHEMA, str(options.scheme), str(options.kv), graph.context, dropped)
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
 
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-COMMANDS = ("boards", "build", "doctor", "export", "flash", "generate", "inspect", "profile", "report", "run", "test")
+COMMANDS = (
+    "boards",
+    "build",
+    "doctor",
+    "export",
+    "flash",
+    "generate",
+    "inspect",
+    "matrix",
+    "profile",
+    "report",
+    "run",
+    "test",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,155 @@
+"""What a matrix consists of and what becomes of it, as data."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+SCHEMA = 1
+_SLUG = 60  # characters of a cell's folder before its hash
+
+# Exit codes, the worst first: what is wrong, then what is only not there or too small.
+_WORST = (70, 7, 6, 5, 2, 1, 4, 3, 0)
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One model on one board.
+
+    Attributes:
+        checkpoint: its folder.
+        board: name or path, as `load_board` takes it.
+        recipe: in its short form, see `colibri.recipe`.
+    """
+
+    checkpoint: str
+    board: str
+    recipe: str
+
+    @property
+    def name(self) -> str:
+        """Of its folder: letters, digits and ``.-``, unique."""
+        parts = (_last(self.checkpoint), _last(self.board).removesuffix(".toml"), self.recipe)
+        words = "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-.") for part in parts)
+        plain = all(re.fullmatch(r"[A-Za-z0-9.-]+", part) for part in (*parts[:2], self.recipe.replace(":", "-")))
+        if plain and len(words) <= _SLUG and "/" not in self.board:
+            return words
+        return f"{words[:_SLUG]}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
+
+
+class State(StrEnum):
+    """What a run in an emulator gave."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    FAILED = "failed"
+    MISSING = "missing"
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One emulator.
+
+    Attributes:
+        proves: what of the board it has.
+        digest: SHA-256 over the bits of all outputs; empty when there are none.
+        instructions: per ``unit``; None when not counted.
+        why: what is wrong or not here; empty when equal.
+    """
+
+    emulator: str
+    proves: str
+    state: State
+    digest: str = ""
+    instructions: int | None = None
+    unit: str = ""
+    why: str = ""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What became of a cell.
+
+    Attributes:
+        checkpoint: name of its folder.
+        board: its name.
+        package: the cell's folder in that of the matrix.
+        code: exit code of the worst that happened, as a command of its own would have had it.
+        error: that in a line; empty when all is fine.
+        fits: None when it was not built.
+        over: region to bytes that it holds too many.
+        flash: bytes of the product in all regions of this kind; None when it was not built.
+        ram: the same, with the reserved stack, without the application's reserve.
+        stack: bound of the program, in bytes; None when there is none.
+        seconds: that it took.
+    """
+
+    checkpoint: str
+    board: str
+    recipe: str
+    package: str
+    code: int
+    error: str = ""
+    fits: bool | None = None
+    over: dict[str, int] = {}
+    flash: int | None = None
+    ram: int | None = None
+    stack: int | None = None
+    runs: tuple[Run, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def model(self) -> tuple[str, str]:
+        """What all boards are to give the same bits for."""
+        return (self.checkpoint, self.recipe)
+
+
+class Matrix(msgspec.Struct, frozen=True):
+    """All cells, in the order that was asked for."""
+
+    schema: int
+    cells: tuple[Result, ...]
+
+    def to_json(self) -> str:
+        """Indented, with sorted keys."""
+        return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1).decode() + "\n"
+
+    @property
+    def code(self) -> int:
+        """The worst exit code of the cells."""
+        return worst(cell.code for cell in self.cells)
+
+    def digests(self) -> dict[tuple[str, str], str]:
+        """For each model, the digest that most of its runs gave."""
+        found: dict[tuple[str, str], Counter[str]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.model, Counter()).update(run.digest for run in cell.runs if run.digest)
+        return {model: counts.most_common(1)[0][0] if counts else "" for model, counts in found.items()}
+
+    def totals(self) -> str:
+        """``12 cells: 12 built, 11 fit, 10 run, all to the same bits``."""
+        built = [cell for cell in self.cells if cell.fits is not None]
+        ran = [cell for cell in self.cells if any(run.digest for run in cell.runs)]
+        common = self.digests()
+        equal = all(run.digest in ("", common[cell.model]) for cell in ran for run in cell.runs)
+        bits = f", {'all to the same bits' if equal else 'NOT all to the same bits'}" if ran else ""
+        fit = sum(bool(cell.fits) for cell in built)
+        plural = "" if len(self.cells) == 1 else "s"
+        return f"{len(self.cells)} cell{plural}: {len(built)} built, {fit} fit, {len(ran)} ran{bits}"
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The exit code that stands for all: a fault before a tool that is missing, that before what does not fit."""
+    return min(codes, key=lambda code: _WORST.index(code) if code in _WORST else 0, default=0)
+
+
+def same_digest(runs: Sequence[Run], common: str) -> bool | None:
+    """Whether all runs that gave outputs gave these; None when none did."""
+    given = [run.digest for run in runs if run.digest]
+    return all(digest == common for digest in given) if given else None
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

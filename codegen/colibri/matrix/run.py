@@ -1,0 +1,208 @@
+"""Make the cells with ninja: side by side, and again only where something changed."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+import colibri
+from colibri.boards.load import board_names, load_board
+from colibri.boards.profile import Board
+from colibri.boards.words import nearest
+from colibri.checkpoint.untrusted import is_there
+from colibri.claim import claimed
+from colibri.errors import BadInput, UsageError, no_room, shown
+from colibri.matrix.cell import CELL, PACKAGE, RESULT
+from colibri.matrix.model import SCHEMA, Cell, Matrix, Result
+from colibri.paths import data_folder
+from colibri.recipe import parse_recipe, recipe_text
+from colibri.toolchain.build import ninja_program
+from colibri.toolchain.probe import program_version
+
+_NINJA = "matrix.ninja"
+_MOST_CELLS = 100_000
+_DONE = re.compile(r"\[(\d+)/(\d+)\] (\S+)$")
+
+OnResult = Callable[[int, int, Result], None]
+
+
+def plan(checkpoints: Sequence[Path], boards: Sequence[str], recipes: Sequence[str]) -> list[Cell]:
+    """Every checkpoint with every recipe on every board, in this order.
+
+    Args:
+        boards: names, patterns of names (``stm32*``), ``all``, or paths that end with ``.toml``.
+
+    Raises:
+        BadInput: no such checkpoint, board or recipe file, or a board file that is wrong.
+        UsageError: a recipe that is none, or two cells that are the same.
+    """
+    for checkpoint in checkpoints:
+        if not is_there(checkpoint):
+            raise BadInput("no such checkpoint", where=shown(str(checkpoint), 300))
+        if not str(checkpoint).isprintable():  # it goes into a file of ninja
+            raise UsageError("a path with characters that do not print", where=shown(str(checkpoint), 300))
+    chosen = list(dict.fromkeys(name for text in boards for name in _boards(text)))
+    short = list(dict.fromkeys(recipe_text(parse_recipe(text)) for text in recipes))
+    folders = list(dict.fromkeys(str(path.resolve()) for path in checkpoints))
+    cells = [Cell(folder, board, recipe) for folder in folders for recipe in short for board in chosen]
+    if len(cells) > _MOST_CELLS:
+        raise UsageError(f"{len(cells):,} cells, at most {_MOST_CELLS:,}", where="matrix")
+    return cells
+
+
+def run_matrix(
+    cells: Sequence[Cell], out: Path, *, jobs: int = 0, timeout: float = 300.0, on_result: OnResult = lambda *_: None
+) -> Matrix:
+    """Make what is not made yet, below ``out``: for each cell a folder with its package and result.
+
+    A cell that went wrong is tried again by the next run, one that does not fit is not.
+
+    Args:
+        jobs: cells at a time; 0 means as many as there are processors.
+        timeout: seconds for each emulator.
+        on_result: called with how many are done, of how many to do, and the result, as they come.
+
+    Raises:
+        UsageError: another matrix is being made there, or nothing can be written.
+        ToolMissing: no ninja.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for cell in cells:
+            _write(out / cell.name / CELL, msgspec.json.encode(cell))
+        with claimed(out):
+            _write(out / _NINJA, _ninja_text(cells, timeout).encode())
+            _make(out, jobs, on_result)
+            results = tuple(_read(out / cell.name, cell) for cell in cells)
+    except OSError as error:
+        raise no_room(shown(str(out), 300), error, "choose another folder with -o") from None
+    return Matrix(SCHEMA, results)
+
+
+def _boards(text: str) -> list[str]:
+    """What one ``--board`` means, each as `load_board` takes it from any folder."""
+    if text.endswith(".toml"):
+        load_board(text)
+        return [str(Path(text).resolve())]
+    names = board_names()
+    if text == "all":
+        return names
+    found = fnmatch.filter(names, text)
+    if not found:
+        hint = f"{nearest(text, names)}; a board of your own is a file that ends with .toml"
+        raise BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
+    return found
+
+
+def _make(out: Path, jobs: int, on_result: OnResult) -> None:
+    """Run ninja to its end, whatever becomes of the cells."""
+    count = jobs or os.cpu_count() or 1
+    command = [ninja_program(), "-C", str(out), "-f", _NINJA, "-k", "0", "-j", str(count)]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=_environment(out),
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if done := _DONE.match(line.rstrip()):
+                on_result(int(done[1]), int(done[2]), _read(out / done[3], None))
+        process.wait()
+    finally:
+        if process.poll() is None:
+            process.terminate()  # it ends the cells, and they their emulators
+            process.wait()
+
+
+def _environment(out: Path) -> dict[str, str]:
+    """That of the user, with this Colibri first."""
+    above = str(Path(colibri.__file__).resolve().parents[1])
+    path = os.pathsep.join([above, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "NINJA_STATUS": "[%f/%t] "}
+
+
+def _ninja_text(cells: Sequence[Cell], timeout: float) -> str:
+    """A rule, and a line for each cell. Its key makes ninja see a change of what is no file of the checkpoint."""
+    python = f"{shlex.quote(sys.executable)} -P -m colibri.matrix.cell"
+    lines = [
+        "builddir = .ninja",
+        "rule cell",
+        f"  command = {python.replace('$', '$$')} $folder {timeout:g} $key",
+        "  description = $folder",
+    ]
+    generator, versions = _generator(), dict[str, str]()
+    boards = {cell.board: load_board(cell.board) for cell in cells}
+    inputs = {cell.checkpoint: _inputs(Path(cell.checkpoint)) for cell in cells}
+    for cell in cells:
+        key = _key(cell, boards[cell.board], generator, versions)
+        lines += [
+            f"build {cell.name}/{RESULT}: cell | {inputs[cell.checkpoint]}",
+            f"  folder = {cell.name}",
+            f"  key = {key}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _inputs(checkpoint: Path) -> str:
+    files = sorted(path for path in checkpoint.iterdir() if path.is_file()) if checkpoint.is_dir() else [checkpoint]
+    return " ".join(re.sub(r"([$ :])", r"$\1", str(path)) for path in files if str(path).isprintable())
+
+
+def _key(cell: Cell, board: Board, generator: str, versions: dict[str, str]) -> str:
+    """Changes with the cell, the whole board, this Colibri, and the compiler and the emulators that are here."""
+    programs = [f"{board.toolchain.prefix}gcc", *(emulator.program for emulator in board.emulators)]
+    for program in filter(None, programs):
+        if program not in versions:
+            versions[program] = program_version(program) if shutil.which(program) else ""
+    said = [versions[program] for program in programs if program]
+    return hashlib.sha256(msgspec.json.encode([cell, board, generator, said])).hexdigest()[:16]
+
+
+def _generator() -> str:
+    """A hash of the files that decide what a package is."""
+    digest = hashlib.sha256()
+    for folder in (Path(colibri.__file__).parent, data_folder("runtime_c"), data_folder("templates")):
+        for path in _files(folder):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _read(folder: Path, cell: Cell | None) -> Result:
+    """The result in a cell's folder; one that says so where a cell ended without any."""
+    try:
+        return msgspec.json.decode((folder / RESULT).read_bytes(), type=Result)
+    except (OSError, msgspec.DecodeError):
+        if cell is None:
+            cell = msgspec.json.decode((folder / CELL).read_bytes(), type=Cell)
+        checkpoint, board = Path(cell.checkpoint).name, Path(cell.board).name.removesuffix(".toml")
+        package = f"{folder.name}/{PACKAGE}"
+        return Result(checkpoint, board, cell.recipe, package, 70, "the cell ended without a result")
+
+
+def _write(path: Path, raw: bytes) -> None:
+    """Beside and renamed; untouched when it is the same."""
+    if path.is_file() and path.read_bytes() == raw:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_bytes(raw)
+    beside.replace(path)

@@ -1,0 +1,155 @@
+"""`colibri matrix` as it is used: cells side by side, made once, failing alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from small_models import sensor
+
+from colibri.cli import main
+from colibri.errors import BadInput, UsageError
+from colibri.matrix.model import Cell, State
+from colibri.matrix.run import plan, run_matrix
+
+MODEL = str(sensor("top1-e3-tiny"))
+
+
+@pytest.fixture
+def boards(tmp_path: Path) -> list[str]:
+    """One that is here, one that is too small, one whose compiler is nowhere."""
+    (tmp_path / "small.toml").write_text(
+        'inherits = "stm32f405"\n[[memory]]\nname = "flash"\nkind = "flash"\norigin = 0x0800_0000\nlength = 0x1000\n'
+        'holds = ["code", "weights"]\n[[memory]]\nname = "sram"\nkind = "ram"\norigin = 0x2000_0000\nlength = 0x8000\n'
+        'holds = ["data", "stack", "arena"]\n[[emulators]]\nname = "netduinoplus2"\nkind = "qemu-system"\n'
+        'program = "qemu-system-arm"\nargs = ["-M", "netduinoplus2"]\nproves = "map"\ntrap = "bkpt"\n'
+    )
+    (tmp_path / "none.toml").write_text('inherits = "stm32f405"\n[toolchain]\nprefix = "nowhere-"\napt = []\n')
+    return ["stm32f405", str(tmp_path / "small.toml"), str(tmp_path / "none.toml")]
+
+
+@pytest.mark.emulator
+def test_a_matrix(boards: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    given = [word for board in boards for word in ("--board", board)]
+    files = ["--junit", str(tmp_path / "junit.xml"), "--markdown", str(tmp_path / "matrix.md")]
+    assert main(["matrix", MODEL, *given, "-o", str(out), "--json", *files]) == 4
+    printed, said = capsys.readouterr()
+    assert said.startswith("colibri: matrix: 2 of 3 cells are not fine; the worst is top1-e3-tiny, w8a8, on none")
+    good, small, none = json.loads(printed)["cells"]
+    assert [cell["code"] for cell in (good, small, none)] == [0, 3, 4]
+    assert (good["fits"], small["fits"], none["fits"]) == (True, False, None)
+    assert small["over"]["flash"] > 0 and small["runs"] == [] and "nowhere-gcc: not installed" in none["error"]
+    (run,) = good["runs"]
+    assert (run["state"], run["emulator"], len(run["digest"])) == ("equal", "netduinoplus2", 64)
+    assert run["instructions"] > 1000 and good["stack"] > 0
+    report = json.loads(_report(out, good, capsys))
+    assert good["flash"] == sum(region["used"] for region in report["regions"] if region["kind"] == "flash")
+    assert good["ram"] == sum(region["used"] for region in report["regions"] if region["kind"] == "ram")
+    assert len(ET.parse(tmp_path / "junit.xml").findall(".//testcase")) == 3
+    assert "| stm32f405 | yes | yes | netduinoplus2 (map) | yes |" in (tmp_path / "matrix.md").read_text()
+
+    # Again: only what went wrong is tried again, and what does not fit is known.
+    seen: list[str] = []
+    cells = plan([Path(MODEL)], boards, ["w8a8"])
+    again = run_matrix(cells, out, on_result=lambda done, total, result: seen.append(f"{done}/{total} {result.board}"))
+    assert seen == ["1/1 none"]
+    assert json.loads(again.to_json())["cells"][:2] == [good, small]
+
+    # A change of a board is a change of its cell.
+    path = Path(boards[1])
+    path.write_text(path.read_text().replace("0x1000\n", "0x2_0000\n"))
+    seen.clear()
+    changed = run_matrix(cells[:2], out, on_result=lambda done, total, result: seen.append(result.board))
+    assert seen == ["small"] and changed.code == 0
+    assert changed.cells[1].runs[0].digest == good["runs"][0]["digest"]
+
+
+def _report(out: Path, cell: dict[str, str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["report", str(out / cell["package"]), "--json"]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_cell_that_dies_has_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    (result,) = run_matrix([Cell(MODEL, "stm32f405", "w8a8")], tmp_path / "out").cells
+    assert (result.code, result.error, result.board) == (70, "the cell ended without a result", "stm32f405")
+
+
+def test_a_missing_emulator_leaves_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the host's compiler and what ninja needs are here; a native run needs no emulator."""
+    import shutil
+
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    for name in ("gcc", "ar", "objcopy", "objdump", "size", "as", "ld", "sh", "rm", "cat"):
+        if (found := shutil.which(name)) is not None:
+            (bin_folder / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(bin_folder))
+    (result,) = run_matrix([Cell(MODEL, "x86-64-v3", "w8a8")], tmp_path / "out").cells
+    states = {run.emulator: run.state for run in result.runs}
+    assert (states["qemu-x86_64"], result.code, result.fits) == (State.MISSING, 4, True)
+    assert "qemu-x86_64: not installed" in result.error
+
+
+@pytest.mark.parametrize(
+    ("boards", "names"),
+    [
+        (["stm32*"], {"stm32f405", "stm32h750b-dk"}),
+        (["stm32f405", "stm32f4*", "stm32f405"], {"stm32f405"}),
+        (["all"], {"stm32f405", "x86-64-v3", "nucleo-h743zi"}),
+    ],
+)
+def test_patterns_of_boards(boards: list[str], names: set[str]) -> None:
+    found = [cell.board for cell in plan([Path(MODEL)], boards, ["w8a8"])]
+    assert names <= set(found) and len(found) == len(set(found))
+
+
+def test_every_checkpoint_with_every_recipe() -> None:
+    cells = plan([Path(MODEL), sensor("top1-e4"), Path(MODEL)], ["stm32f405"], ["w8a8", "w4a8", "w8a8:kv=f32"])
+    assert [(Path(cell.checkpoint).name, cell.recipe) for cell in cells] == [
+        ("top1-e3-tiny", "w8a8"), ("top1-e3-tiny", "w4a8"), ("top1-e4", "w8a8"), ("top1-e4", "w4a8"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "board", "recipe", "error", "message"),
+    [
+        ("/nowhere", "stm32f405", "w8a8", BadInput, "/nowhere: no such checkpoint"),
+        (MODEL, "stm32f407", "w8a8", BadInput, "no board 'stm32f407'; did you mean 'stm32f405'?"),
+        (MODEL, "nothing*", "w8a8", BadInput, "no board 'nothing*'"),
+        (MODEL, "/nowhere.toml", "w8a8", BadInput, "/nowhere.toml: no such file"),
+        (MODEL, "stm32f405", "w8a9", UsageError, "unknown word 'w8a9'"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_before_anything_is_built(
+    checkpoint: str, board: str, recipe: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        plan([Path(checkpoint)], [board], [recipe])
+    assert message in str(caught.value)
+
+
+def test_one_matrix_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    from colibri.claim import claimed
+
+    with claimed(tmp_path), pytest.raises(UsageError, match="another colibri is building in it"):
+        run_matrix([Cell(MODEL, "stm32f405", "w8a8")], tmp_path)
+
+
+def test_odd_paths(tmp_path: Path) -> None:
+    """Blanks, dollars and colons are names of folders like others."""
+    odd = tmp_path / "a b $x: 'q"
+    odd.mkdir()
+    (odd / "model").symlink_to(MODEL)
+    cells = plan([odd / "model"], ["x86-64-v3"], ["w8a8"])
+    assert cells[0].checkpoint == os.path.realpath(MODEL)
+    copy = odd / "copy it"
+    copy.mkdir()
+    for path in Path(MODEL).iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    (result,) = run_matrix(plan([copy], ["x86-64-v3"], ["w8a8"]), odd / "out").cells
+    assert (result.fits, result.checkpoint) == (True, "copy it")
