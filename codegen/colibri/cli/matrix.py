@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 @click.option("--timeout", type=SECONDS, default=300.0, show_default=True, help="Seconds for each emulator.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Also write JUnit XML.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Also write tables for a pull request.")
+@click.option(
+    "--ci",
+    type=click.Choice(["github", "gitlab"]),
+    help="Print the file that does the same in your repository, and do nothing else.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(
     checkpoints: tuple[Path, ...],
@@ -55,6 +60,7 @@ def command(
     timeout: float,
     junit: Path | None,
     markdown: Path | None,
+    ci: str | None,
     as_json: bool,
 ) -> None:
     """Put each CHECKPOINT in each recipe on each board: build it, run it in all its emulators, measure it.
@@ -66,12 +72,22 @@ def command(
     from colibri.errors import ColibriError
     from colibri.matrix.run import plan, run_matrix
 
+    cells = plan(checkpoints, boards, recipes)
+    if ci is not None:
+        from colibri.matrix.ci import Service, ci_file
+
+        words = [f"./{path}" if str(path).startswith("-") else str(path) for path in checkpoints]
+        words += [word for board in boards for word in ("--board", board)]
+        words += [word for recipe in recipes for word in ("--recipe", recipe)]
+        click.echo(ci_file(Service(ci), words, output, cells), nl=False)
+        return
+
     def show(done: int, total: int, result: Result) -> None:
         if not as_json:
             said = f": {result.error}" if result.error else ""
             click.echo(f"[{done}/{total}] {_line(result)}{said}", err=True)
 
-    matrix = run_matrix(plan(checkpoints, boards, recipes), output, jobs=jobs, timeout=timeout, on_result=show)
+    matrix = run_matrix(cells, output, jobs=jobs, timeout=timeout, on_result=show)
     if as_json:
         click.echo(matrix.to_json(), nl=False)
     else:
