@@ -34,6 +34,7 @@ from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
 from colibri.passes.spread import hot_region, hot_weights
 from colibri.paths import data_folder
+from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.vectors import make_vectors, save_vectors
 
 RECIPE_SCHEMA = 1
@@ -100,19 +101,22 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
     return graph
 
 
-def generate(path: Path, board: Board, options: Options, out: Path) -> Package:
+def generate(path: Path, board: Board, options: Options, out: Path, compiler: Compiler | None = None) -> Package:
     """Write the C package of a checkpoint for a board into the folder ``out``.
+
+    Args:
+        compiler: that the build files name; None takes the board's own by its usual names.
 
     Raises:
         BadInput: the checkpoint cannot be used; the message names the tensor or key.
         UsageError: options that cannot be meant.
     """
-    contents = prepare(path, board, options, out)
+    contents = prepare(path, board, options, out, compiler)
     write_package(out, contents)
     return contents.package
 
 
-def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
+def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Compiler | None = None) -> Contents:
     """Everything that goes into the folder ``out``, which is not touched.
 
     Raises:
@@ -172,6 +176,7 @@ def prepare(path: Path, board: Board, options: Options, out: Path) -> Contents:
         ops=ops,
         fast_code=fast,
         hot_weights=_hot_facts(board, files),
+        compiler=compiler or standard_compiler(board),
     )
     package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     model_bytes = sum(len(file.data) for file in files)

@@ -9,6 +9,7 @@ import msgspec
 from colibri.boards.profile import Board
 from colibri.checkpoint.untrusted import decoded, is_there, read_bounded
 from colibri.errors import BadInput, shown
+from colibri.toolchain.compiler import Compiler
 
 SCHEMA = 2
 FILE_NAME = "package.json"
@@ -205,6 +206,7 @@ class Package(msgspec.Struct, frozen=True):
 
     Attributes:
         code_estimate: None when nothing similar was measured.
+        compiler: that its build files name; None for the board's own by its usual names.
     """
 
     schema: int
@@ -227,6 +229,7 @@ class Package(msgspec.Struct, frozen=True):
     ops: tuple[OpFact, ...] = ()
     fast_code: FastCode | None = None
     hot_weights: HotWeights | None = None
+    compiler: Compiler | None = None
 
     def weight_files(self) -> list[tuple[str, int, tuple[Section, ...]]]:
         """Symbol behind the prefix, bytes and sections of each file of weights."""

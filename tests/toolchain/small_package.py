@@ -13,7 +13,7 @@ from colibri.boards.profile import Board, BoardKind
 from colibri.emit.linker import linker_script, port_files
 from colibri.paths import data_folder
 from colibri.toolchain.buildfiles import Sources, script_name, write_build_files
-from colibri.toolchain.find import Compiler, own_compiler
+from colibri.toolchain.compiler import Compiler, standard_compiler
 
 BOARDS = ("stm32f405", "nucleo-h743zi", "riscv-virt-rv32imac", "x86-64-v3", "raspberry-pi-5")
 
@@ -73,7 +73,7 @@ int main(void)
 
 def need(board: Board) -> None:
     """Skip when the board's compiler is not installed."""
-    compiler = own_compiler(board).cc
+    compiler = standard_compiler(board).cc[0]
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
 

@@ -10,11 +10,10 @@ import pytest
 from small_package import BOARDS, write_small
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import BoardKind, for_regions
+from colibri.boards.profile import for_regions
 from colibri.emulate.runner import run
 from colibri.toolchain.build import build, ninja_program
 from colibri.toolchain.buildfiles import Role, image_name, product_targets, script_name
-from colibri.toolchain.find import find_clang
 
 BUILD_FILES = ("build.ninja", "CMakeLists.txt", "toolchain.cmake")
 ROLES: tuple[Role, ...] = ("product", "test")
@@ -112,14 +111,3 @@ def test_a_change_of_an_input_rebuilds(tmp_path: Path) -> None:
         log = subprocess.run([ninja_program(), "-C", str(tmp_path), "-n"], capture_output=True, text=True, check=True)
         assert "build/product.elf" in log.stdout, changed
         build(tmp_path)
-
-
-def test_the_archive_compiles_with_clang(tmp_path: Path) -> None:
-    for name in BOARDS:
-        board = load_board(name)
-        clang = find_clang(board)
-        if clang is None:
-            pytest.skip("clang is not installed")
-        write_small(tmp_path / name, name, clang)
-        targets = ["build/libtiny.a"] if board.kind is BoardKind.BARE else []
-        assert build(tmp_path / name, targets) is True

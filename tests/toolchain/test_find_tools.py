@@ -15,7 +15,8 @@ from small_package import need
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, CompilerFamily, Emulator, EmulatorKind
 from colibri.errors import BadInput, ToolMissing
-from colibri.toolchain.find import find_clang, find_toolchain, fpu_mismatch, try_own
+from colibri.toolchain.compiler import Installed, gcc_for
+from colibri.toolchain.find import find_toolchain, fpu_mismatch, try_family
 from colibri.toolchain.probe import examine_emulator, probe_emulator, why_not_link
 
 
@@ -38,6 +39,17 @@ def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     return make
 
 
+def gcc_reason(board: Board) -> str:
+    """Why the board's gcc does not serve."""
+    return try_family(board, CompilerFamily.GCC)[0].reason
+
+
+def with_options(installed: Installed, *options: str) -> Installed:
+    compiler = installed.compiler
+    flags = (*compiler.flags, *options)
+    return Installed(msgspec.structs.replace(compiler, flags=flags), installed.folder)
+
+
 def emulator_of(board: Board, **changes: object) -> Emulator:
     return msgspec.structs.replace(board.emulators[0], **changes)
 
@@ -46,12 +58,12 @@ def emulator_of(board: Board, **changes: object) -> Emulator:
 def test_compiler_of_each_board(name: str) -> None:
     board = load_board(name)
     need(board)
-    compiler = find_toolchain(board)
+    installed = find_toolchain(board)
+    compiler = installed.compiler
     assert compiler.family is board.toolchain.family
-    gcc = compiler.family is CompilerFamily.GCC
-    assert compiler.cc == (f"{board.toolchain.prefix}gcc" if gcc else "clang")
-    assert compiler.command == (compiler.cc, *compiler.target)
-    assert compiler.family in compiler.version
+    if compiler.family is CompilerFamily.GCC:
+        assert compiler.cc == (f"{board.toolchain.prefix}gcc",)
+    assert Path(installed.command[0]).is_absolute()
     assert all("/" not in program for program in compiler.programs)
 
 
@@ -63,12 +75,12 @@ def test_nothing_is_installed(only: Callable[..., None]) -> None:
     assert str(caught.value) == (
         "board stm32f405: arm-none-eabi-gcc: not installed; sudo apt-get install gcc-arm-none-eabi"
     )
-    assert find_clang(load_board("stm32f405")) is None
+    assert try_family(load_board("stm32f405"), CompilerFamily.CLANG)[0].reason == "not installed"
 
 
 def test_half_a_toolchain(only: Callable[..., None]) -> None:
     only("arm-none-eabi-gcc", "arm-none-eabi-ar")
-    assert try_own(load_board("stm32f405")).reason == "arm-none-eabi-objcopy is not installed"
+    assert gcc_reason(load_board("stm32f405")) == "arm-none-eabi-objcopy is not installed"
 
 
 def test_flags_that_the_compiler_refuses() -> None:
@@ -102,7 +114,8 @@ def test_what_the_file_says_of_the_fpu(name: str, said: bool, flags: tuple[str, 
     need(board)
     toolchain = msgspec.structs.replace(board.toolchain, flags=flags or board.toolchain.flags)
     cpu = msgspec.structs.replace(board.cpu, fpu=said)
-    wrong = fpu_mismatch(try_own(board).compiler, msgspec.structs.replace(board, toolchain=toolchain, cpu=cpu))
+    changed = msgspec.structs.replace(board, toolchain=toolchain, cpu=cpu)
+    wrong = fpu_mismatch(Installed(gcc_for(changed)), changed)
     assert (wrong is None) == (not message)
     assert wrong is None or str(wrong).startswith(f"board {name}: cpu.fpu: {message}")
 
@@ -120,7 +133,7 @@ def test_a_compiler_that_compiles_but_does_not_link() -> None:
     board = load_board("riscv-virt-rv32imac")
     need(board)
     toolchain = msgspec.structs.replace(board.toolchain, flags=(*board.toolchain.flags, "-Wl,-L/nowhere,-lnone"))
-    assert "cannot find -lnone" in try_own(msgspec.structs.replace(board, toolchain=toolchain)).reason
+    assert "cannot find -lnone" in gcc_reason(msgspec.structs.replace(board, toolchain=toolchain))
 
 
 @pytest.mark.parametrize("name", ["stm32f405", "riscv-virt-rv32imac"])
@@ -128,27 +141,27 @@ def test_the_line_needs_libgcc(name: str, tmp_path: Path) -> None:
     board = load_board(name)
     need(board)
     (tmp_path / "libgcc.a").write_bytes(b"!<arch>\n")
-    reason = why_not_link((*find_toolchain(board).command, "-L", str(tmp_path)), board)
+    reason = why_not_link(with_options(find_toolchain(board), "-L", str(tmp_path)), board)
     assert "undefined reference" in reason
 
 
 def test_a_broken_compiler(only: Callable[..., None]) -> None:
     tools = {f"arm_none_eabi_{tool}": "exit 0" for tool in ("ar", "objcopy", "objdump", "size")}
     only(arm_none_eabi_gcc="echo out of order >&2; exit 3", **tools)
-    assert try_own(load_board("stm32f405")).reason == "out of order"
+    assert gcc_reason(load_board("stm32f405")) == "out of order"
 
 
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.emulator
 def test_emulators_of_each_board(name: str) -> None:
     board = load_board(name)
-    command = () if try_own(board).reason else find_toolchain(board).command
+    installed = find_toolchain(board)
     for emulator in board.emulators:
         if emulator.kind is EmulatorKind.NATIVE:
             continue
         if emulator.program and shutil.which(emulator.program) is None:
             pytest.skip(f"{emulator.program} is not installed")
-        assert re.search(r"\d+\.\d+", probe_emulator(board, emulator, command))
+        assert re.search(r"\d+\.\d+", probe_emulator(board, emulator, installed))
 
 
 def test_an_emulator_that_is_not_there(only: Callable[..., None]) -> None:
@@ -187,7 +200,7 @@ def test_an_emulator_that_does_not_run_programs() -> None:
     emulator = emulator_of(board, args=("-cpu", "max,no-such-property=1"))
     if shutil.which(emulator.program) is None:
         pytest.skip(f"{emulator.program} is not installed")
-    problem = examine_emulator(board, emulator, find_toolchain(board).command).problem
+    problem = examine_emulator(board, emulator, find_toolchain(board)).problem
     assert "does not run a program" in problem
     assert "no-such-property" in problem
 

@@ -16,6 +16,7 @@ from colibri.emulate.plugin import build as plugin_build
 from colibri.emulate.plugin import build_plugin
 from colibri.errors import BadInput, BuildFailed, ToolMissing, UsageError
 from colibri.toolchain.build import build
+from colibri.toolchain.compiler import Installed, gcc_for
 from colibri.toolchain.find import find_toolchain
 from colibri.toolchain.probe import why_not_link
 
@@ -90,13 +91,13 @@ def test_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tempfile, "TemporaryDirectory", none)
     with pytest.raises(UsageError, match=r"folder for temporary files: cannot be written: No usable .*set TMPDIR"):
-        why_not_link(("gcc",), load_board("x86-64-v3"))
+        why_not_link(Installed(gcc_for(load_board("x86-64-v3"))), load_board("x86-64-v3"))
 
 
 def test_temporary_files_of_the_compiler(compiler_on_a_full_disk: Callable[[str], None]) -> None:
     compiler_on_a_full_disk("gcc")
     with pytest.raises(UsageError, match=f"folder for temporary files: cannot be written: {FULL}"):
-        why_not_link(("gcc",), load_board("x86-64-v3"))
+        why_not_link(Installed(gcc_for(load_board("x86-64-v3"))), load_board("x86-64-v3"))
 
 
 # ---- flags are the board file's, not the machine's ----
@@ -132,6 +133,6 @@ def test_a_compiler_too_old_for_a_board_of_colibri(tmp_path: Path, monkeypatch: 
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(
-        ToolMissing, match=r"rejects the flags: error: unrecognized.*; this board needs a newer compiler"
+        ToolMissing, match=r"rejects the flags: error: unrecognized.*; this board needs another compiler"
     ):
         find_toolchain(board)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
 from colibri.boards.check_emulators import TRAPS, emulator_faults
 from colibri.boards.check_flash import flash_faults
 from colibri.boards.check_memory import map_faults, memory_faults, room_faults, vector_faults
+from colibri.boards.check_options import option_fault
 from colibri.boards.cores import contradiction, is_known, right_word
 from colibri.boards.locate import KeyPath
 from colibri.boards.places import At, first_repeated
@@ -21,20 +23,6 @@ from colibri.paths import data_folder
 ARCHITECTURES = ("aarch64", "arm", "riscv32", "riscv64", "wasm32", "x86_64")
 
 _LONGEST_TEXT = 1000  # characters
-_OTHER_BITS = frozenset(
-    [
-        "-ffast-math",
-        "-Ofast",
-        "-funsafe-math-optimizations",
-        "-fassociative-math",
-        "-freciprocal-math",
-        "-ffinite-math-only",
-        "-ffp-contract=fast",
-        "-ffp-contract=on",
-        "-mrecip",
-        "-mdaz-ftz",
-    ]
-)
 _ONCE = ("-mcpu", "-march", "-mabi", "-mfpu", "-mfloat-abi")  # of two the compiler takes the last, without a word
 
 
@@ -123,17 +111,17 @@ def _toolchain_faults(board: Board, at: At) -> Iterator[BadInput]:
     tools = board.toolchain
     if not re.fullmatch(r"[A-Za-z0-9_.+/-]*", tools.prefix):
         yield BadInput(f"'{shown(tools.prefix)}' is no prefix of programs", where=at(("toolchain", "prefix")))
-    for index, flag in enumerate(tools.flags):
-        here = at(("toolchain", "flags", index))
-        if not re.fullmatch(r"-[A-Za-z0-9_.,:=+/-]+", flag):
-            hint = "one option each, of letters, digits and .,:=+/_-"
-            yield BadInput(f"'{shown(flag)}' is no compiler option", where=here, hint=hint)
-        elif flag in _OTHER_BITS:
-            yield BadInput(f"{flag} changes results", where=here, hint="the bits of every float are part of the model")
+    for key, options in (("flags", tools.flags), ("cflags", tools.cflags)):
+        for index, option in enumerate(options):
+            if fault := option_fault(option, at(("toolchain", key, index))):
+                yield fault
     if repeated := first_repeated(flag.partition("=")[0] for flag in tools.flags if flag.startswith(_ONCE)):
         yield BadInput(
             f"{repeated} is given twice", where=at(("toolchain", "flags")), hint="keep the one that is meant"
         )
+    if tools.sysroot and not Path(tools.sysroot).is_absolute():
+        what = f"'{shown(tools.sysroot)}' is no whole path"
+        yield BadInput(what, where=at(("toolchain", "sysroot")), hint="write it from the root on")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", board.id):
         yield BadInput("the file's name is the board's", where=at(()), hint="use letters, digits and ._-")
 

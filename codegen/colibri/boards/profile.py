@@ -51,13 +51,6 @@ class EmulatorKind(StrEnum):
         return self in (EmulatorKind.QEMU_USER, EmulatorKind.QEMU_SYSTEM)
 
 
-class CompilerFamily(StrEnum):
-    """Whose options a compiler takes."""
-
-    GCC = "gcc"
-    CLANG = "clang"
-
-
 class Proves(StrEnum):
     """What of the board a run has: the machine itself, its memory map, its core, or only its instruction set."""
 
@@ -65,6 +58,14 @@ class Proves(StrEnum):
     MAP = "map"
     CORE = "core"
     ISA = "isa"
+
+
+class CompilerFamily(StrEnum):
+    """Whose options a compiler takes: GNU, LLVM, or zig with LLVM inside and libraries of its own."""
+
+    GCC = "gcc"
+    CLANG = "clang"
+    ZIG = "zig"
 
 
 class Cpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -133,7 +134,9 @@ class Toolchain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         clang_target: value of ``--target`` for clang.
         flags: processor options, given to compiler, assembler and linker alike; those of gcc and clang.
         apt: Debian and Ubuntu packages that install it, for the hint when it is missing.
-        family: ``gcc`` with the prefix, or ``clang`` with the target, where gcc has no such target.
+        family: which compiler serves when none is asked for with ``--toolchain``.
+        cflags: more options for C, behind Colibri's own, as ``--cflag`` adds them.
+        sysroot: folder of the target's headers and libraries, as ``--sysroot`` gives it; empty for the compiler's own.
     """
 
     prefix: str
@@ -141,6 +144,8 @@ class Toolchain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: tuple[str, ...]
     apt: tuple[str, ...]
     family: CompilerFamily = CompilerFamily.GCC
+    cflags: tuple[str, ...] = ()
+    sysroot: str = ""
 
 
 class Emulator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from colibri.cli.options import default_output, generation_options, parse_options
+from colibri.cli.options import default_output, generation_options, parse_options, toolchain_options, with_toolchain
 from colibri.cli.output import make_console
 from colibri.errors import UsageError
 
 
 @click.command("build", short_help="Generate, compile, link, and print the footprint.")
 @generation_options
+@toolchain_options
 @click.option(
     "--fit-stack/--no-fit-stack",
     default=True,
@@ -21,7 +22,17 @@ from colibri.errors import UsageError
     help="Reserve for the stack what its bound needs, not what the board file says.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, as_json: bool, **options: Any) -> None:
+def command(
+    checkpoint: Path,
+    board: str,
+    output: Path | None,
+    toolchain: str,
+    sysroot: Path | None,
+    cflag: tuple[str, ...],
+    fit_stack: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Turn CHECKPOINT into firmware for a board.
 
     Example: colibri build shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
@@ -36,15 +47,17 @@ def command(checkpoint: Path, board: str, output: Path | None, fit_stack: bool, 
     from colibri.package import load_package
     from colibri.toolchain.build import build_product
     from colibri.toolchain.find import find_toolchain
+    from colibri.toolchain.places import remember
 
-    profile = load_board(board)
-    find_toolchain(profile)
+    profile = with_toolchain(load_board(board), sysroot, cflag)
+    installed = find_toolchain(profile, toolchain)
     folder = output or default_output(checkpoint, board)
-    package = generate(checkpoint, profile, parse_options(**options), folder)
+    package = generate(checkpoint, profile, parse_options(**options), folder, installed.compiler)
     with claimed(folder):
         if load_package(folder) != package:
             hint = "build again, or choose another folder with -o"
             raise UsageError("another colibri has replaced the package", where=str(folder), hint=hint)
+        remember(folder, installed)
         build_product(folder, profile)
         if fit_stack:
             from colibri import reserve

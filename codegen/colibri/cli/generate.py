@@ -7,23 +7,40 @@ from typing import Any
 
 import click
 
-from colibri.cli.options import default_output, generation_options, parse_options
+from colibri.cli.options import default_output, generation_options, parse_options, toolchain_options, with_toolchain
 
 
 @click.command("generate", short_help="Write the C package, buildable without Colibri.")
 @generation_options
+@toolchain_options
 @click.option("--json", "as_json", is_flag=True, help="Print package.json instead of text.")
-def command(checkpoint: Path, board: str, output: Path | None, as_json: bool, **options: Any) -> None:
-    """Write the C package of CHECKPOINT for a board; no compiler is needed.
+def command(
+    checkpoint: Path,
+    board: str,
+    output: Path | None,
+    toolchain: str,
+    sysroot: Path | None,
+    cflag: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write the C package of CHECKPOINT for a board; no compiler is needed, unless --toolchain names one.
 
     Example: colibri generate shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
     """
     from colibri.boards.load import load_board
     from colibri.generate import generate
     from colibri.package import FILE_NAME
+    from colibri.toolchain.find import find_toolchain
+    from colibri.toolchain.places import remember
 
     folder = output or default_output(checkpoint, board)
-    package = generate(checkpoint, load_board(board), parse_options(**options), folder)
+    profile = with_toolchain(load_board(board), sysroot, cflag)
+    installed = find_toolchain(profile, toolchain) if toolchain else None
+    compiler = installed.compiler if installed else None
+    package = generate(checkpoint, profile, parse_options(**options), folder, compiler)
+    if installed:
+        remember(folder, installed)
     if as_json:
         click.echo((folder / FILE_NAME).read_text(encoding="utf-8"), nl=False)
         return

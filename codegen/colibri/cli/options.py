@@ -15,6 +15,7 @@ from colibri.checkpoint.untrusted import json_kind, parse_object, read_bounded
 from colibri.errors import BadInput, UsageError, shown
 
 if TYPE_CHECKING:
+    from colibri.boards.profile import Board
     from colibri.generate import Options
 
 _KEEP_BYTES = 1 << 20
@@ -65,6 +66,42 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+def toolchain_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name a compiler."""
+    for option in reversed(
+        [
+            click.option("--toolchain", default="", metavar="WHICH",
+                         help="gcc, clang, zig, a compiler, a folder with one, or its prefix.  [default: the board's]"),
+            click.option("--sysroot", type=FILE, metavar="DIR", help="Headers and libraries of the target."),
+            click.option("--cflag", multiple=True, metavar="FLAG",
+                         help="Option for the C compiler, behind Colibri's own; repeatable."),
+        ]
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def with_toolchain(board: Board, sysroot: Path | None, cflag: tuple[str, ...]) -> Board:
+    """The board with what the command line adds to its toolchain.
+
+    Raises:
+        BadInput: a flag that is none, or that changes results.
+        UsageError: the sysroot is no folder.
+    """
+    import msgspec
+
+    from colibri.boards.check_options import option_fault
+
+    if fault := next(filter(None, (option_fault(option, "--cflag") for option in cflag)), None):
+        raise fault
+    if sysroot is not None and not sysroot.is_dir():
+        raise UsageError("is no folder", where=f"--sysroot {shown(str(sysroot), 300)}")
+    tools = board.toolchain
+    root = tools.sysroot if sysroot is None else str(sysroot.expanduser().absolute())
+    tools = msgspec.structs.replace(tools, cflags=(*tools.cflags, *cflag), sysroot=root)
+    return msgspec.structs.replace(board, toolchain=tools)
 
 
 def parse_options(

@@ -175,6 +175,7 @@ def _fill(folder: Path, contents: Contents) -> None:
         board,
         package.prefix,
         Sources(("src/model.c", "src/model_bin.S", *library), port, FILE_NAMES[: len(contents.files)]),
+        package.compiler,
     )
     package.save(folder)
 

@@ -1,4 +1,4 @@
-"""What GNU ld writes about a link: the map file, and the table of --print-memory-usage."""
+"""What a linker writes about a link: the map file of GNU ld or lld, and the table of --print-memory-usage."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ _INPUT_NAME = re.compile(r"^ ([^\s*]\S*)$")
 _INPUT = re.compile(r"^ ([^\s*]\S*|\*fill\*)?\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?: (.*))?$")
 _DATA = re.compile(r"^(BYTE|SHORT|LONG|QUAD|SQUAD) ")
 _MAP_START = "Linker script and memory map"
+_LLD_START = re.compile(r"^ +VMA +LMA +Size Align Out +In +Symbol$", re.MULTILINE)
+_LLD_LINE = re.compile(r"^ *([0-9a-f]+) +[0-9a-f]+ +([0-9a-f]+) +\d+ (.*)$", re.MULTILINE)
+_LLD_INPUT = re.compile(r" {8}(\S.*):\((.+)\)")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,31 @@ def parse_usage(text: str) -> dict[str, int]:
 
 def parse_map(text: str) -> list[Input]:
     """Every input section and every fill that the linker placed, in the order of the map."""
+    return _parse_lld(text) if _LLD_START.match(text) else _parse_gnu(text)
+
+
+def _parse_lld(text: str) -> list[Input]:
+    """Three columns: output sections, below each its input sections, below each its symbols. Fills are not named."""
+    found: list[Input] = []
+    output, end, last = "", 0, 0
+    for address_, size_, what in _LLD_LINE.findall(text):
+        address, size = int(address_, 16), int(size_, 16)
+        if not what.startswith(" "):
+            if last < end:
+                found.append(Input(output, "*fill*", last, end - last, ""))
+            output, end, last = what, address + size, address
+        elif (entry := _LLD_INPUT.fullmatch(what)) and size:
+            if address > last:
+                found.append(Input(output, "*fill*", last, address - last, ""))
+            # What it merges and makes itself has no object.
+            found.append(Input(output, entry[2], address, size, "" if entry[1] == "<internal>" else entry[1]))
+            last = address + size
+    if last < end:
+        found.append(Input(output, "*fill*", last, end - last, ""))
+    return found
+
+
+def _parse_gnu(text: str) -> list[Input]:
     found: list[Input] = []
     output = pending = ""
     for line in text[max(text.find(_MAP_START), 0) :].splitlines():

@@ -33,7 +33,7 @@ class Content(StrEnum):
 _PORT_FOLDERS = {"port", "ports", "app", "apps"}
 _RUNTIME_FOLDERS = {"runtime", "runtime_c", "core", "kernels"}
 _SOURCES = {".c", ".s", ".S"}
-_COMPILER = re.compile(r"^(libgcc|libclang_rt|crtbegin|crtend)")
+_COMPILER = re.compile(r"^(libgcc|libclang_rt|libcompiler_rt|libubsan_rt|crtbegin|crtend)")
 _LIBC = re.compile(r"^(lib(c|m|mvec|pthread|c_nonshared)(-[\d.]+)?\.a|r?crt[1in]\.o|[gS]crt1\.o)$")
 _CONTENT = (
     (re.compile(r"^\.(s?rodata|vectors|isr_vector|ARM\.ex|eh_frame|gcc_except_table|note|rel)"), Content.TABLES),

@@ -17,6 +17,7 @@ from colibri.errors import BadInput, ToolMissing
 from colibri.footprint.call_tree import CallTree
 from colibri.footprint.compiler_frames import CompilerFrames
 from colibri.package import Package
+from colibri.toolchain.places import disassembler
 
 ALIGNMENT = 64
 _LEAST_MARGIN = 256
@@ -178,8 +179,7 @@ def open_tree(folder: Path, package: Package, image: Path) -> CallTree:
         BadInput: the image or its map cannot be read.
         ToolMissing: no disassembler.
     """
-    objdump = f"{package.board.toolchain.prefix}objdump"
-    return CallTree(image, CompilerFrames(folder / "build"), package.board.cpu.arch, objdump)
+    return CallTree(image, CompilerFrames(folder / "build"), package.board.cpu.arch, disassembler(folder))
 
 
 def entry_points(tree: CallTree, package: Package) -> list[str]:

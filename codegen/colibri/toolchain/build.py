@@ -13,10 +13,11 @@ from pathlib import Path
 from colibri.boards.profile import Board
 from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, in_bytes, lack_of_room, no_room
 from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_UF2, product_targets
+from colibri.toolchain.places import path_for
 from colibri.toolchain.uf2 import write_uf2
 
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
-_OVERFLOW = re.compile(r"region [`'](\S+?)' overflowed by (\d+) bytes")
+_OVERFLOW = re.compile(r"region [`'](\S+?)':? overflowed by (\d+) bytes")  # GNU ld, and lld
 _TOO_LARGE = re.compile(r"will not fit in region [`'](\S+?)'")
 _ERROR = re.compile(r"\berror\b|undefined reference|cannot find|not found|No such file|multiple definition")
 _HINT = "make room there, or work on a copy of the package"
@@ -130,6 +131,7 @@ def _run(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[
         text=True,
         errors="replace",
         check=False,
+        env={**os.environ, "PATH": path_for(folder)},
     )
 
 

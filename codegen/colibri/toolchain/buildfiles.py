@@ -9,7 +9,8 @@ from typing import Literal
 from colibri.boards.check_emulators import TRAPS
 from colibri.boards.profile import Board, BoardKind, CompilerFamily, Emulator, Holds
 from colibri.emit.templates import render
-from colibri.toolchain.find import Compiler, own_compiler
+from colibri.toolchain.compiler import Compiler, standard_compiler
+from colibri.toolchain.quote import cmake_text, ninja_words
 
 Role = Literal["product", "test"]
 
@@ -128,22 +129,26 @@ def write_build_files(
 
     Args:
         prefix: of the model; the archive is ``build/libPREFIX.a``.
-        compiler: another than the board's own gcc.
+        compiler: another than the board's own.
     """
-    values = _values(board, prefix, sources, compiler)
+    values = _values(board, prefix, sources, compiler or standard_compiler(board))
     for template in ("build.ninja", "CMakeLists.txt", "toolchain.cmake"):
         text = render(f"package/{template}.j2", values)
         (folder / template).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | None) -> dict[str, object]:
+def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> dict[str, object]:
     bare = board.kind is BoardKind.BARE
-    own, suffix = compiler or own_compiler(board), image_suffix(board)
+    suffix = image_suffix(board)
     images = _images(board, sources)
+    target = [part for part in compiler.target if not part.startswith("--sysroot=")]
+    link = compiler.link_options(board.kind)
+    library = f"$({' '.join(compiler.library)})" if compiler.library else " ".join(compiler.bare_libraries)
     return {
         "p": prefix,
         "board": board.id,
         "bare": bare,
+        "family": str(compiler.family),
         "wasm": board.kind is BoardKind.WASM,
         "windows": board.kind is BoardKind.WINDOWS,
         "suffix": suffix,
@@ -151,14 +156,25 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | No
         # A compiler for another system than the one at hand: CMake wants to know, except from the host's own.
         "cross": board.kind is not BoardKind.LINUX or bool(board.toolchain.prefix),
         "processor": board.cpu.arch,
-        "cc": own.cc,
-        "ar": own.ar,
-        "objcopy": own.objcopy,
-        "cpu": " ".join([*(part for part in own.target if not _is_linker_option(part)), *board.toolchain.flags]),
-        "processor_flags": " ".join(board.toolchain.flags),
-        # The report bounds the stack with it; clang has nothing like it.
-        "call_graph": "-fcallgraph-info=su" if own.family is CompilerFamily.GCC else "",
-        "linker": [part for part in own.target if _is_linker_option(part)],
+        "cc": ninja_words(compiler.cc),
+        "ar": ninja_words(compiler.ar),
+        "objcopy": ninja_words(compiler.objcopy),
+        "cpu": ninja_words((*compiler.target, *compiler.flags)),
+        "more": ninja_words(board.toolchain.cflags),
+        "libs": library.replace("$", "$$"),
+        "link_options": ninja_words(link),
+        # The report bounds the stack with it; the other families have nothing like it.
+        "call_graph": "-fcallgraph-info=su" if compiler.family is CompilerFamily.GCC else "",
+        "cmake": {
+            "cc": ";".join(compiler.cc),
+            "ar": compiler.ar,
+            "flags": " ".join((*target, *compiler.flags)),
+            "sysroot": cmake_text(board.toolchain.sysroot),
+            "more": board.toolchain.cflags,
+            "library": compiler.library,
+            "linker": link,
+        },
+        "processor_flags": " ".join(compiler.flags),
         "library": [_object(source, _LIBRARY) for source in sources.library],
         "port_sources": sources.port,
         "model_files": sources.weights,
@@ -172,11 +188,6 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler | No
             *(_FLASHED if bare else ()),
         ],
     }
-
-
-def _is_linker_option(option: str) -> bool:
-    """clang takes these for an error when it only compiles."""
-    return option.startswith("-fuse-ld=")
 
 
 def _programs(board: Board, sources: Sources) -> list[_Programs]:

@@ -1,80 +1,176 @@
-"""Find the compiler of a board, by compiling and linking a line with the board's own flags."""
+"""Find a compiler for a board, by compiling and linking a line with the board's own flags."""
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import msgspec
 
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Board, BoardKind, CompilerFamily
 from colibri.errors import BadInput, ToolMissing
+from colibri.toolchain.compiler import Installed, clang_for, gcc_for, zig_for
+from colibri.toolchain.named import named_compilers
+from colibri.toolchain.places import clang_folders, zig_folders
 from colibri.toolchain.probe import (
     compiles_for_fpu,
     install_command,
+    printed_path,
     program_version,
     why_no_flags,
     why_not_compile,
     why_not_link,
 )
 
-
-class Compiler(msgspec.Struct, frozen=True):
-    """A compiler and the tools that come with it, as names to be found in ``PATH``.
-
-    Attributes:
-        target: options that make it the board's compiler, before the board's flags; empty for gcc.
-        version: first line of ``--version``.
-    """
-
-    family: CompilerFamily
-    cc: str
-    ar: str
-    objcopy: str
-    objdump: str
-    size: str
-    target: tuple[str, ...] = ()
-    version: str = ""
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The compiler with its target."""
-        return (self.cc, *self.target)
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """Everything that must be installed."""
-        return (self.cc, self.ar, self.objcopy, self.objdump, self.size)
+_CLANG_APT = ("clang", "lld", "llvm")
+_ZIG_PIP = "pip install 'colibri-firmware[zig]'"
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A compiler that was tried.
+    """A compiler that was tried for a board.
 
     Attributes:
+        installed: None when the family has no such target.
+        name: as people call it.
+        version: first line of what it says of its version; empty when it is not installed.
         reason: why it does not serve, in a line; empty when it does.
     """
 
-    compiler: Compiler
+    family: CompilerFamily
+    installed: Installed | None
+    name: str
+    version: str
     reason: str
 
+    @property
+    def serves(self) -> bool:
+        """Whether it compiles and links for the board."""
+        return not self.reason
 
-def find_toolchain(board: Board) -> Compiler:
-    """Return the board's compiler: the one that ``build.ninja`` names, on every machine the same.
+
+def find_toolchain(board: Board, wanted: str = "") -> Installed:
+    """Return the compiler that builds for a board.
+
+    Args:
+        wanted: a family, or a compiler, folder or prefix of the user's; empty takes the board's family.
 
     Raises:
         BadInput: it rejects the flags of a board of one's own, or they and ``cpu.fpu`` do not agree.
-        ToolMissing: it is not installed or does not link a line with the board's flags; the hint installs it.
+        ToolMissing: none is installed, or links a line with the board's flags; the hint installs one.
+        UsageError: ``wanted`` names no compiler.
     """
-    tried = try_own(board)
-    if tried.reason:
-        refuse_flags(board, tried)
-        hint = install_command(board.toolchain.apt)
-        raise ToolMissing(f"{tried.compiler.cc}: {tried.reason}", where=f"board {board.id}", hint=hint)
-    if wrong := fpu_mismatch(tried.compiler, board):
+    tried = try_toolchain(board, wanted)
+    found = tried[-1].installed
+    if not tried[-1].serves or found is None:
+        refuse_flags(board, tried[-1])
+        hint = (
+            install_hint(board, tried[-1].family)
+            if wanted in ("", *CompilerFamily)
+            else "`colibri doctor` tries it too"
+        )
+        said = "; ".join(dict.fromkeys(f"{one.name}: {one.reason}" for one in tried))
+        raise ToolMissing(said, where=f"board {board.id}", hint=hint)
+    if wrong := fpu_mismatch(found, board):
         raise wrong
-    return tried.compiler
+    return found
+
+
+def try_toolchain(board: Board, wanted: str = "") -> list[Tried]:
+    """Every compiler that is meant, up to the first that serves; at least one.
+
+    Args:
+        wanted: as `find_toolchain` takes it.
+
+    Raises:
+        UsageError: ``wanted`` names no compiler.
+    """
+    if wanted in ("", *CompilerFamily):
+        return try_family(board, CompilerFamily(wanted or board.toolchain.family))
+    try:
+        return _until_one_serves(board, named_compilers(board, wanted), link=True)
+    except BadInput as error:
+        return [Tried(CompilerFamily.ZIG, None, wanted, "", error.what)]
+
+
+def try_family(board: Board, family: CompilerFamily, *, link: bool = True) -> list[Tried]:
+    """The compilers of a family in the order in which they are preferred, up to the first that serves; at least one.
+
+    Args:
+        link: whether it must also link. Zig builds its libraries when it first links for a processor.
+    """
+    try:
+        offered = _of_family(board, family)
+    except BadInput as error:
+        return [Tried(family, None, family, "", error.what)]
+    return _until_one_serves(board, offered, link=link)
+
+
+def _of_family(board: Board, family: CompilerFamily) -> list[Installed]:
+    if family is CompilerFamily.GCC:
+        return [Installed(gcc_for(board))]
+    compiler = clang_for(board) if family is CompilerFamily.CLANG else zig_for(board)
+    folders = clang_folders() if family is CompilerFamily.CLANG else zig_folders()
+    return [Installed(compiler, folder) for folder in (None, *folders)]
+
+
+def _until_one_serves(board: Board, offered: Iterable[Installed], *, link: bool) -> list[Tried]:
+    tried: list[Tried] = []
+    for installed in offered:
+        tried.append(_try(board, installed, link))
+        if tried[-1].serves:
+            break
+    present = [one for one in tried if one.version]
+    return present or tried[:1]
+
+
+def _try(board: Board, installed: Installed, link: bool) -> Tried:
+    """Compile and link a line."""
+    installed = _with_library(board, installed)
+    compiler = installed.compiler
+    missing = [program for program in compiler.programs if installed.which(program) is None]
+    if missing:
+        reason = "not installed" if missing[0] == compiler.cc[0] else f"{missing[0]} is not installed"
+    else:
+        reason = why_not_link(installed, board) if link else why_not_compile(installed, board)
+    there = installed.which(compiler.cc[0]) is not None
+    version = _version(installed) if there else ""
+    return Tried(compiler.family, installed, installed.name, version, reason)
+
+
+def _version(installed: Installed) -> str:
+    program = installed.driver[0]
+    if installed.compiler.family is not CompilerFamily.ZIG:
+        return program_version((program, "--version"))
+    return f"zig {program_version((program, 'version'))}"
+
+
+def _with_library(board: Board, installed: Installed) -> Installed:
+    """A clang that brings its own library for bare metal needs no gcc."""
+    compiler = installed.compiler
+    if (
+        compiler.family is not CompilerFamily.CLANG
+        or board.kind is not BoardKind.BARE
+        or not installed.which(compiler.cc[0])
+    ):
+        return installed
+    asked = ("-rtlib=compiler-rt", "-print-libgcc-file-name")
+    own = Path(printed_path((*installed.command, *asked)))
+    if not own.is_file():
+        return installed
+    library = (*compiler.cc, *compiler.target, *compiler.flags, *asked)
+    return replace(installed, compiler=msgspec.structs.replace(compiler, library=library))
+
+
+def install_hint(board: Board, family: CompilerFamily) -> str:
+    """The line that installs a family's compiler for a board."""
+    if family is CompilerFamily.ZIG:
+        return _ZIG_PIP
+    if family is CompilerFamily.GCC:
+        return install_command(board.toolchain.apt)
+    return install_command((*_CLANG_APT, *board.toolchain.apt))
 
 
 def refuse_flags(board: Board, tried: Tried) -> None:
@@ -84,90 +180,32 @@ def refuse_flags(board: Board, tried: Tried) -> None:
         BadInput: it rejects the flags of a board of one's own.
         ToolMissing: it is too old for the flags of a board of Colibri's.
     """
-    cc = tried.compiler.cc
-    if not tried.reason or _not_installed(tried.compiler):
+    if tried.serves or tried.installed is None or tried.installed.which(tried.installed.compiler.cc[0]) is None:
         return
-    if rejected := why_no_flags(tried.compiler.command, board):
+    if rejected := why_no_flags(tried.installed):
+        cc = tried.installed.compiler.cc[0]
         what = f"{cc} rejects the flags: {rejected.removeprefix(f'{cc}: ')}"
         if _is_ours(board):
-            raise ToolMissing(what, where=f"board {board.id}", hint="this board needs a newer compiler")
+            raise ToolMissing(what, where=f"board {board.id}", hint="this board needs another compiler")
         raise BadInput(what, where=f"board {board.id}: toolchain.flags", hint="correct them in the board file")
 
 
-def fpu_mismatch(compiler: Compiler, board: Board) -> BadInput | None:
+def fpu_mismatch(installed: Installed, board: Board) -> BadInput | None:
     """Compare ``cpu.fpu`` with what the compiler makes of the board's flags; None when they agree."""
-    found = compiles_for_fpu(compiler.command, board)
+    found = compiles_for_fpu(installed, board)
     if found is None or found == board.cpu.fpu:
         return None
+    cc = " ".join(installed.compiler.cc)
     flags = " ".join(board.toolchain.flags) or "no flags"
     if board.cpu.fpu:
-        what = f"is true, but {compiler.cc} computes fp32 without an FPU under {flags}"
+        what = f"is true, but {cc} computes fp32 without an FPU under {flags}"
         hint = "add the processor's FPU to toolchain.flags, or set it to false"
     else:
-        what = f"is false, but {compiler.cc} uses an FPU under {flags}"
+        what = f"is false, but {cc} uses an FPU under {flags}"
         hint = "take the FPU out of toolchain.flags, or set it to true"
     return BadInput(what, where=f"board {board.id}: cpu.fpu", hint=hint)
-
-
-def find_clang(board: Board) -> Compiler | None:
-    """Return a clang that compiles for the board, or None. It need not link: it has no libgcc of its own."""
-    tried = try_clang(board)
-    return None if tried.reason else tried.compiler
-
-
-def own_compiler(board: Board) -> Compiler:
-    """The board's compiler by its names, installed or not."""
-    if board.toolchain.family is CompilerFamily.CLANG:
-        return _clang(board)
-    prefix = board.toolchain.prefix
-    return Compiler(
-        family=CompilerFamily.GCC,
-        cc=f"{prefix}gcc",
-        ar=f"{prefix}ar",
-        objcopy=f"{prefix}objcopy",
-        objdump=f"{prefix}objdump",
-        size=f"{prefix}size",
-    )
-
-
-def try_own(board: Board) -> Tried:
-    """Compile and link a line with the board's compiler."""
-    own = own_compiler(board)
-    return _tried(own, _not_installed(own) or why_not_link(own.command, board))
-
-
-def _clang(board: Board) -> Compiler:
-    linker = () if board.kind is BoardKind.WASM else ("-fuse-ld=lld",)  # there is no other for WebAssembly
-    return Compiler(
-        family=CompilerFamily.CLANG,
-        cc="clang",
-        ar="llvm-ar",
-        objcopy="llvm-objcopy",
-        objdump="llvm-objdump",
-        size="llvm-size",
-        target=(f"--target={board.toolchain.clang_target}", *linker),
-    )
-
-
-def try_clang(board: Board) -> Tried:
-    """Compile a line with clang."""
-    clang = _clang(board)
-    absent = "" if shutil.which(clang.cc) else "not installed"  # its binutils are not needed to compile
-    return _tried(clang, absent or why_not_compile((clang.cc, clang.target[0]), board))
 
 
 def _is_ours(board: Board) -> bool:
     """Whether it is a board of Colibri's; those have flags that compilers know."""
     return board.id in board_names() and load_board(board.id).toolchain == board.toolchain
-
-
-def _tried(compiler: Compiler, reason: str) -> Tried:
-    version = program_version(compiler.cc) if shutil.which(compiler.cc) else ""
-    return Tried(msgspec.structs.replace(compiler, version=version), reason)
-
-
-def _not_installed(compiler: Compiler) -> str:
-    missing = [program for program in compiler.programs if shutil.which(program) is None]
-    if not missing:
-        return ""
-    return "not installed" if missing[0] == compiler.cc else f"{missing[0]} is not installed"

@@ -13,13 +13,16 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 
-from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind
+from colibri.boards.profile import Board, BoardKind, CompilerFamily, Emulator, EmulatorKind
 from colibri.boards.words import meant
 from colibri.emulate.wasm import WASMTIME_HINT
-from colibri.errors import ToolMissing
+from colibri.errors import ToolMissing, shown
 from colibri.scratch import refuse_without_room, scratch_folder, write_scratch
+from colibri.toolchain.compiler import Installed
 
 _TIMEOUT = 60.0  # seconds; a compiler on a network drive may be slow the first time
+_LIBRARIES = 600.0  # seconds; zig makes its C library when it first links for a processor
+_ANSWER = 15.0  # seconds to say what one is
 
 # Both divisions call libgcc on a core without an FPU, the second on every 32-bit core, so a compiler without the
 # board's libgcc fails. Nothing here may be known at compile time.
@@ -59,34 +62,58 @@ class EmulatorProbe:
     problem: str = ""
 
 
-def program_version(program: str) -> str:
-    """The first line of ``program --version``; empty when it is not installed or has no such option."""
-    code, output = _run([program, "--version"])
+def program_version(command: Sequence[str]) -> str:
+    """The first line of what a command says of its version; empty when it fails."""
+    code, output = _run(command)
     return _first_line(output) if code == 0 else ""
 
 
-def why_not_compile(command: Sequence[str], board: Board) -> str:
-    """Compile a line for the board and return the first line of the compiler's error; empty when it compiles.
+def printed_path(command: Sequence[str]) -> str:
+    """The first line that a command prints; empty when it fails."""
+    return program_version(command)
 
-    Args:
-        command: the compiler with what it needs before the board's own flags.
+
+def ask_family(program: Path) -> tuple[CompilerFamily | None, str]:
+    """Whose compiler a program is, by the macros that it defines; else None, and why it is none."""
+    if program.is_dir() or not os.access(program, os.X_OK):
+        return None, "is not executable"
+    question = ["-dM", "-E", "-x", "c", os.devnull]
+    code, text = _run([str(program), *question], timeout=_ANSWER)
+    if code == 0 and "#define __clang__ " in text:
+        return CompilerFamily.CLANG, ""
+    if code == 0 and "#define __GNUC__ " in text:
+        return CompilerFamily.GCC, ""
+    if program.name.startswith("zig"):
+        code, text = _run([str(program), "cc", *question], timeout=_ANSWER)
+        if code == 0 and "#define __clang__ " in text:
+            return CompilerFamily.ZIG, ""
+    said = _complaint(text) or f"ended with {code} and said nothing"
+    return None, f"is no C compiler of a family that Colibri knows: {shown(said)}"
+
+
+def why_not_compile(installed: Installed, board: Board) -> str:
+    """Compile a line for the board and return the first line of the compiler's error; empty when it compiles."""
+    return _why_not(installed, board, ["-c"], [])
+
+
+def why_not_link(installed: Installed, board: Board) -> str:
+    """The same, for a program that links.
+
+    Bare metal links the compiler's library and nothing else, WebAssembly nothing, Linux and Windows the C library
+    statically.
     """
-    return _why_not(command, board, ["-c"], [])
+    compiler = installed.compiler
+    libraries = list(compiler.bare_libraries) if board.kind is BoardKind.BARE else []
+    if compiler.library:
+        if installed.which(compiler.library[0]) is None:
+            return (
+                f"has no library for bare metal of its own, and {compiler.library[0]}, which has one, is not installed"
+            )
+        libraries = [printed_path((installed.which(compiler.library[0]) or "", *compiler.library[1:]))]
+    return _why_not(installed, board, compiler.link_options(board.kind), [one for one in libraries if one])
 
 
-def why_not_link(command: Sequence[str], board: Board) -> str:
-    """Compile and link a line for the board and return the first line of the error; empty when it links.
-
-    Bare metal links libgcc and nothing else, WebAssembly nothing, Linux and Windows the C library statically.
-    """
-    if board.kind is BoardKind.BARE:
-        return _why_not(command, board, ["-nostdlib", "-nostartfiles"], ["-lgcc"])
-    if board.kind is BoardKind.WASM:
-        return _why_not(command, board, ["-nostdlib"], [])
-    return _why_not(command, board, ["-static"], [])
-
-
-def why_no_flags(command: Sequence[str], board: Board) -> str:
+def why_no_flags(installed: Installed) -> str:
     """Return the first line of the error when the compiler works but rejects the board's flags; else nothing.
 
     The program needs no header and no library, so nothing but the flags can be wrong with it.
@@ -94,18 +121,18 @@ def why_no_flags(command: Sequence[str], board: Board) -> str:
     with scratch_folder("probe") as folder:
         source = folder / "empty.c"
         write_scratch(source, b"int nothing;\n")
-        plain = [*command, "-c", str(source), "-o", str(folder / "empty.o")]
-        code, text = _run([*plain, *board.toolchain.flags])
-        rejected = code != 0 and _run(plain)[0] == 0
+        rest = ["-c", str(source), "-o", str(folder / "empty.o")]
+        code, text = _run([*installed.command, *rest])
+        rejected = code != 0 and _run([*installed.driver, *rest])[0] == 0
     return _complaint(text) or f"ended with {code} and said nothing" if rejected else ""
 
 
-def compiles_for_fpu(command: Sequence[str], board: Board) -> bool | None:
+def compiles_for_fpu(installed: Installed, board: Board) -> bool | None:
     """Whether fp32 arithmetic becomes instructions under the board's flags, by the compiler's own macros.
 
     None when the compiler does not answer.
     """
-    code, text = _run([*command, *board.toolchain.flags, "-dM", "-E", "-x", "c", os.devnull])
+    code, text = _run([*installed.command, "-dM", "-E", "-x", "c", os.devnull])
     if code != 0:
         return None
     macros = dict(re.findall(r"^#define (\w+) (\w+)$", text, re.MULTILINE))
@@ -118,16 +145,16 @@ def compiles_for_fpu(command: Sequence[str], board: Board) -> bool | None:
     return bool(int(macros.get("__ARM_FP", "0"), 0) & _ARM_FP32)
 
 
-def examine_emulator(board: Board, emulator: Emulator, command: Sequence[str] = ()) -> EmulatorProbe:
+def examine_emulator(board: Board, emulator: Emulator, installed: Installed | None = None) -> EmulatorProbe:
     """Find out whether an emulator is there, knows the machine and the processor, and runs a Linux board's program.
 
     Args:
-        command: a compiler that links for the board, to make that program; without it nothing is run.
+        installed: a compiler that links for the board, to make that program; without it nothing is run.
     """
     probe = _examine_names(board, emulator)
-    if probe.problem or not command or board.kind is not BoardKind.LINUX:
+    if probe.problem or installed is None or board.kind is not BoardKind.LINUX:
         return probe
-    return replace(probe, problem=_why_not_run(command, board, emulator))
+    return replace(probe, problem=_why_not_run(installed, board, emulator))
 
 
 def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
@@ -137,7 +164,7 @@ def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
         return _examine_wasmtime()
     if shutil.which(emulator.program) is None:
         return EmulatorProbe("", "not installed")
-    found = program_version(emulator.program)
+    found = program_version((emulator.program, "--version"))
     if not emulator.kind.is_qemu:
         return EmulatorProbe(found)
     for options, what in ((("-M", "-machine"), "machine"), (("-cpu",), "processor")):
@@ -148,17 +175,17 @@ def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
     return EmulatorProbe(found)
 
 
-def probe_emulator(board: Board, emulator: Emulator, command: Sequence[str] = ()) -> str:
+def probe_emulator(board: Board, emulator: Emulator, installed: Installed | None = None) -> str:
     """Return the version line of an emulator that can run the board's image.
 
     Args:
-        command: as `examine_emulator` takes it.
+        installed: as `examine_emulator` takes it.
 
     Raises:
         ToolMissing: it is not installed, does not know the machine or the processor, or does not run a program;
             the hint installs it.
     """
-    result = examine_emulator(board, emulator, command)
+    result = examine_emulator(board, emulator, installed)
     if result.problem:
         program = emulator.program or emulator.name
         raise ToolMissing(f"{program}: {result.problem}", where=f"board {board.id}", hint=install_command(emulator.apt))
@@ -170,31 +197,31 @@ def install_command(apt: Sequence[str]) -> str:
     return f"sudo apt-get install {' '.join(apt)}" if apt else ""
 
 
-def _why_not(command: Sequence[str], board: Board, before: list[str], after: list[str]) -> str:
-    if shutil.which(command[0]) is None:
-        return "not installed"
+def _why_not(installed: Installed, board: Board, before: Sequence[str], after: Sequence[str]) -> str:
     with scratch_folder("probe") as folder:
-        return _compile(command, board, folder / "probe", before, after)
+        return _compile(installed, board, folder / "probe", before, after)
 
 
-def _compile(command: Sequence[str], board: Board, output: Path, before: list[str], after: list[str]) -> str:
+def _compile(installed: Installed, board: Board, output: Path, before: Sequence[str], after: Sequence[str]) -> str:
     """Make ``output``; return the first line of the error."""
     bare = board.kind in (BoardKind.BARE, BoardKind.WASM)
     source = output.with_suffix(".c")
     write_scratch(source, (_BARE_PROGRAM if bare else _LINUX_PROGRAM).encode())
-    flags = [*board.toolchain.flags, "-std=c11", "-O2", *(["-ffreestanding"] if bare else [])]
-    code, text = _run([*command, *flags, *before, str(source), "-o", str(output), *after])
+    options = ["-std=c11", "-O2", *(["-ffreestanding"] if bare else []), *board.toolchain.cflags]
+    timeout = _LIBRARIES if installed.compiler.family is CompilerFamily.ZIG else _TIMEOUT
+    command = [*installed.command, *options, *before, str(source), "-o", str(output), *after]
+    code, text = _run(command, timeout=timeout)
     if code == 0:
         return ""
     refuse_without_room(text)
     return _complaint(text) or f"ended with {code} and said nothing"
 
 
-def _why_not_run(command: Sequence[str], board: Board, emulator: Emulator) -> str:
+def _why_not_run(installed: Installed, board: Board, emulator: Emulator) -> str:
     """Run a program in the emulator and return what went wrong."""
     with scratch_folder("probe") as folder:
         program = folder / "probe"
-        if reason := _compile(command, board, program, ["-static"], []):
+        if reason := _compile(installed, board, program, installed.compiler.link_options(board.kind), []):
             return f"there is no program to try it with: {reason}"
         starter = [emulator.program, *emulator.args] if emulator.program else []
         code, text = _run([*starter, str(program)])
@@ -203,7 +230,7 @@ def _why_not_run(command: Sequence[str], board: Board, emulator: Emulator) -> st
     return f"does not run a program: {_first_line(text) or f'it ended with {code}'}"
 
 
-def _run(command: Sequence[str]) -> tuple[int, str]:
+def _run(command: Sequence[str], timeout: float = _TIMEOUT) -> tuple[int, str]:
     """Exit code, and what came out and on standard error, in English."""
     environment = {**os.environ, "LC_ALL": "C", "WINEDEBUG": "-all"}
     try:
@@ -212,12 +239,12 @@ def _run(command: Sequence[str]) -> tuple[int, str]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=_TIMEOUT,
+            timeout=timeout,
             check=False,
             env=environment,
         )
     except subprocess.TimeoutExpired:
-        return -1, f"error: no answer within {_TIMEOUT:g} s"
+        return -1, f"error: no answer within {timeout:g} s"
     except OSError as error:
         return -1, f"error: {error.strerror}"
     return result.returncode, result.stdout.decode(errors="replace")

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from colibri.boards.profile import Board, CompilerFamily, EmulatorKind
 from colibri.errors import BadInput, ToolMissing
-from colibri.toolchain.find import Tried, fpu_mismatch, try_clang, try_own
+from colibri.toolchain.find import Tried, fpu_mismatch, try_family, try_toolchain
 from colibri.toolchain.probe import examine_emulator, install_command
+
+_QUICK = (CompilerFamily.GCC, CompilerFamily.CLANG)  # to link
 
 
 class CompilerState(msgspec.Struct, frozen=True):
     """A compiler that was tried.
 
     Attributes:
-        program: the executable.
+        family: ``gcc``, ``clang`` or ``zig``.
+        program: the executable, with its folder where the ``PATH`` does not have it.
         version: version line; empty when not installed.
         problem: why it does not serve; empty when it does.
-        needed: whether the board is incomplete without it. clang is a second opinion.
+        needed: whether the board is incomplete without its family. The others are a second opinion.
+        linked: whether it was also asked to link. Zig builds its libraries when it first links for a processor.
     """
 
+    family: CompilerFamily
     program: str
     version: str
     problem: str
     needed: bool
+    linked: bool
 
 
 class EmulatorState(msgspec.Struct, frozen=True):
@@ -51,7 +59,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
     Attributes:
         board: its name.
-        compilers: the one that ``build.ninja`` names, then clang if it is another.
+        compilers: the board's family first; of each family those that were tried, up to the first that serves.
         emulators: in the order of the board file.
         apt: Debian packages that are missing.
         wrong: what the board file says and its compiler does not do; empty when they agree.
@@ -66,13 +74,17 @@ class Readiness(msgspec.Struct, frozen=True):
     @property
     def missing(self) -> tuple[str, ...]:
         """What must be there and is not: names of compilers, then of emulators."""
-        compilers = tuple(state.program for state in self.compilers if state.needed and state.problem)
+        compilers = () if self.buildable else tuple(state.program for state in self.compilers if state.needed)
         return compilers + tuple(state.name for state in self.emulators if state.needed and state.problem)
 
     @property
     def buildable(self) -> bool:
-        """Whether the board's compiler is here."""
-        return not any(state.needed and state.problem for state in self.compilers)
+        """Whether a compiler of the board's family, or the one that was asked for, serves."""
+        return any(state.needed and not state.problem for state in self.compilers)
+
+    def serving(self, family: CompilerFamily) -> CompilerState | None:
+        """The compiler of a family that serves."""
+        return next((one for one in self.compilers if one.family is family and not one.problem), None)
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -105,34 +117,52 @@ class Diagnosis(msgspec.Struct, frozen=True):
             raise ToolMissing("no board can be built for on this machine", hint=self.install)
 
 
-def diagnose(boards: Sequence[Board]) -> Diagnosis:
-    """Look for every compiler and emulator of the boards. Takes less than a second a board."""
-    ready = tuple(map(examine_board, boards))
+def diagnose(boards: Sequence[Board], wanted: str = "", *, thorough: bool = False) -> Diagnosis:
+    """Look for every compiler and emulator of the boards. Takes less than a second a board.
+
+    Args:
+        wanted: only this compiler, as `find_toolchain` takes it.
+        thorough: let zig link too, which the first time takes up to minutes for each processor.
+
+    Raises:
+        UsageError: ``wanted`` names no compiler.
+    """
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        ready = tuple(workers.map(lambda board: examine_board(board, wanted, thorough=thorough), boards))
     packages = dict.fromkeys(package for board in ready for package in board.apt)
     return Diagnosis(ready, install_command(tuple(packages)))
 
 
-def examine_board(board: Board) -> Readiness:
-    """Look for the compilers and emulators of one board."""
-    own = try_own(board)
-    wrong = None if own.reason else fpu_mismatch(own.compiler, board)
-    compilers = [_state(own, needed=True)]
-    if own.compiler.family is not CompilerFamily.CLANG:
-        compilers.append(_state(try_clang(board), needed=False))
-    states, packages = [], [] if not own.reason else [*board.toolchain.apt]
+def examine_board(board: Board, wanted: str = "", *, thorough: bool = True) -> Readiness:
+    """Look for the compilers and emulators of one board; arguments as `diagnose` takes them."""
+    own = board.toolchain.family
+    states: list[CompilerState] = []
+    serving = None
+    if wanted:
+        tried = try_toolchain(board, wanted)
+        states += [_state(one, needed=True, linked=True) for one in tried]
+        serving = tried[-1].installed if tried[-1].serves else None
+    for family in () if wanted else (own, *(other for other in CompilerFamily if other is not own)):
+        link = thorough or family in (own, *_QUICK)
+        tried = try_family(board, family, link=link)
+        states += [_state(one, needed=family is own, linked=link) for one in tried]
+        serving = tried[-1].installed if family is own and tried[-1].serves else serving
+    wrong = fpu_mismatch(serving, board) if serving else None
+    emulators: list[EmulatorState] = []
+    packages = [*board.toolchain.apt] if serving is None and not wanted else []
     for emulator in board.emulators:
-        result = examine_emulator(board, emulator, () if own.reason else own.compiler.command)
+        result = examine_emulator(board, emulator, serving)
         needed = emulator.kind is not EmulatorKind.NATIVE
-        states.append(EmulatorState(emulator.name, emulator.program, result.version, result.problem, needed))
+        emulators.append(EmulatorState(emulator.name, emulator.program, result.version, result.problem, needed))
         packages += emulator.apt if result.problem else ()
     return Readiness(
         board=board.id,
-        compilers=tuple(compilers),
-        emulators=tuple(states),
+        compilers=tuple(states),
+        emulators=tuple(emulators),
         apt=tuple(dict.fromkeys(packages)),
         wrong=str(wrong or ""),
     )
 
 
-def _state(tried: Tried, *, needed: bool) -> CompilerState:
-    return CompilerState(tried.compiler.cc, tried.compiler.version, tried.reason, needed)
+def _state(tried: Tried, *, needed: bool, linked: bool) -> CompilerState:
+    return CompilerState(tried.family, tried.name, tried.version, tried.reason, needed, linked)
