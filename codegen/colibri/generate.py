@@ -282,7 +282,7 @@ def make_manifest(graph: Graph, name: str, options: Options, licence: str | None
 
 def _ops(graph: Graph, module: Module, rows: int) -> tuple[OpFact, ...]:
     facts = []
-    for op, kernels in zip(graph.ops, module.calls(), strict=True):
+    for op, kernels, block in zip(graph.ops, module.calls(), module.blocks_of_ops(), strict=True):
         done = work(graph, op)
         facts.append(
             OpFact(
@@ -294,6 +294,7 @@ def _ops(graph: Graph, module: Module, rows: int) -> tuple[OpFact, ...]:
                 reach=done.reach,
                 kernels=tuple(kernels),
                 repeats=op.top_k * rows if isinstance(op, Experts) else 1,
+                block=block,
             )
         )
     return tuple(facts)

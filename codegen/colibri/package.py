@@ -32,6 +32,26 @@ class Section(msgspec.Struct, frozen=True):
     bytes: int
 
 
+VIEW_NAMES = ("", "scale", "weight")
+TYPE_BYTES = {"f32": 4, "f16": 2, "int8": 1, "int16": 2, "index": 4}
+
+
+class View(msgspec.Struct, frozen=True):
+    """One array of a buffer.
+
+    Attributes:
+        name: of `VIEW_NAMES`; empty for the buffer's only or first array.
+        type: of `TYPE_BYTES`; ``index`` is an unsigned integer of 32 bits.
+        shape: rows, and elements in a row where there can be several.
+        offset: bytes from the start of the block.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    offset: int
+
+
 class Span(msgspec.Struct, frozen=True):
     """One buffer in a block of the caller's memory.
 
@@ -44,6 +64,7 @@ class Span(msgspec.Struct, frozen=True):
         last: index of the last op that uses it (-1 for context and states).
         heat: bytes moved in it for one token or one call of forward, as far as the shapes tell.
         live: all intervals of op indices, both ends included, in which its bytes matter; empty for context and states.
+        views: its arrays; the context has none.
     """
 
     name: str
@@ -54,6 +75,7 @@ class Span(msgspec.Struct, frozen=True):
     last: int = -1
     heat: int = 0
     live: tuple[tuple[int, int], ...] = ()
+    views: tuple[View, ...] = ()
 
 
 class OpFact(msgspec.Struct, frozen=True):
@@ -68,6 +90,7 @@ class OpFact(msgspec.Struct, frozen=True):
         reach: most positions in reach; 0 when there are none.
         kernels: C functions that it calls, in their order, for one token or one call of forward.
         repeats: how often it calls all of them.
+        block: C function that it is in, without the number of rows behind it.
     """
 
     name: str
@@ -78,6 +101,7 @@ class OpFact(msgspec.Struct, frozen=True):
     reach: int = 0
     kernels: tuple[str, ...] = ()
     repeats: int = 1
+    block: str = ""
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
 from colibri.boards.check import safe_faults
@@ -11,11 +12,12 @@ from colibri.boards.locate import dotted
 from colibri.boards.profile import MemoryKind
 from colibri.emit.literals import PREFIX
 from colibri.errors import BadInput, shown
-from colibri.package import ModelFacts, Package, Span
+from colibri.package import TYPE_BYTES, VIEW_NAMES, ModelFacts, Package, Span, View
 
 _SIZES = 1 << 32  # bytes; offsets in the generated C have 32 bits
 _COUNTS = 1 << 53  # anything counted; exact in every reader of JSON
 _EXPERTS = _LAYERS = 4096
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.]*"  # they become commands of a debugger
 _SPAN_KINDS = ("context", "state", "arena")
 
 
@@ -70,6 +72,9 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
     if (hot := package.hot_weights) is not None and hot.region not in flash:
         yield "hot_weights.region", f"is '{shown(hot.region)}', which is no flash of the board"
     for index, op in enumerate(package.ops):
+        for name, text in (("name", op.name), ("kind", op.kind), ("block", op.block or "none")):
+            if not re.fullmatch(_NAME, text):
+                yield f"ops[{index}].{name}", f"is '{shown(text)}'"
         yield from _within(f"ops[{index}].layer", op.layer, -1, _LAYERS - 1)
         yield from _within(f"ops[{index}].repeats", op.repeats, 1, _SIZES)
         for name in ("macs", "macs_per_position", "reach"):
@@ -125,9 +130,25 @@ def _span(span: Span, key: str, total: int, ops: int) -> Iterator[tuple[str, str
     yield from _within(f"{key}.heat", span.heat, 0, _COUNTS)
     yield from _within(f"{key}.first", span.first, -1, ops - 1)
     yield from _within(f"{key}.last", span.last, span.first, ops - 1)
+    if not re.fullmatch(_NAME, span.name):
+        yield f"{key}.name", f"is '{shown(span.name)}'"
     for begin, end in span.live:
         yield from _within(f"{key}.live", begin, span.first, span.last)
         yield from _within(f"{key}.live", end, begin, span.last)
+    for index, view in enumerate(span.views):
+        yield from _view(view, f"{key}.views[{index}]", span)
+
+
+def _view(view: View, key: str, span: Span) -> Iterator[tuple[str, str]]:
+    if view.name not in VIEW_NAMES:
+        yield f"{key}.name", f"is '{shown(view.name)}'"
+    if view.type not in TYPE_BYTES:
+        yield f"{key}.type", f"is '{shown(view.type)}', expected one of {', '.join(TYPE_BYTES)}"
+    elif not view.shape or min(view.shape) < 1:
+        yield f"{key}.shape", f"is {list(view.shape)}"
+    else:
+        size = TYPE_BYTES[view.type] * prod(view.shape)
+        yield from _within(f"{key}.offset", view.offset, span.offset, span.offset + span.bytes - size)
 
 
 def _fast_code(package: Package) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from colibri.boards.load import load_board
 from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind, Op, State, StateType
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts, plan_layouts
-from colibri.passes.place import CONTEXT_BYTES, Placement, all_buffers, buffer_parts, place, rooms
+from colibri.passes.place import CONTEXT_BYTES, Placement, all_buffers, buffer_views, place, rooms, view_bytes
 from colibri.passes.quantise import Scheme
 from colibri.passes.sharing import Room
 
@@ -51,11 +51,17 @@ class Touch(Op):
         raise NotImplementedError
 
 
+def sizes_of(buffer: Buffer, rows: int, stride: int) -> tuple[int, int]:
+    """Bytes of the two arrays, 0 for one that there is not."""
+    sizes = [view_bytes(view) for view in buffer_views(buffer, rows, stride, 0)]
+    return sizes[0], sum(sizes[1:])
+
+
 def check_plan(graph: Graph, placement: Placement, rows: int, strides: dict[str, int]) -> None:
     """Play the program on a block where each byte knows who wrote it last."""
     blocks = placement.memory.blocks
     parts = {
-        name: buffer_parts(buffer, rows, strides.get(name, buffer.width)) for name, buffer in all_buffers(graph).items()
+        name: sizes_of(buffer, rows, strides.get(name, buffer.width)) for name, buffer in all_buffers(graph).items()
     }
     owner: dict[tuple[int, int], tuple[str, int]] = {}
     stamps: dict[str, tuple[str, int]] = {}
@@ -244,7 +250,7 @@ def test_bytes_of_a_buffer(
     kind: BufferKind, width: int, rows: int, fixed: int, stride: int, sizes: tuple[int, int]
 ) -> None:
     """4 a float, an index, a weight or a scale; each array to a multiple of 16."""
-    assert buffer_parts(Buffer("b", kind, width, fixed), rows, stride) == sizes
+    assert sizes_of(Buffer("b", kind, width, fixed), rows, stride) == sizes
 
 
 def test_scratch_of_one_name_is_as_large_as_its_largest_user_asks() -> None:

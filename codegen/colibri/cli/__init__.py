@@ -8,6 +8,7 @@ from collections.abc import Sequence
 COMMANDS = (
     "boards",
     "build",
+    "debug",
     "doctor",
     "export",
     "flash",

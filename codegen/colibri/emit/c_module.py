@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from colibri.emit.literals import float_literal
-from colibri.graph.graph import Buffer, BufferKind, Graph, Op
+from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.weights import Matrix, WeightFormat
 from colibri.passes.kernels import KernelSet, dot_kernel, scheme_name
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
@@ -352,13 +352,6 @@ class CScope:
                 ]
             ),
         )
-
-
-def buffer_doc(buffer: Buffer, rows: int, stride: int) -> str:
-    """Shape of a buffer, for a comment."""
-    rows = buffer.fixed_rows or rows
-    element = {"float": "f32", "q8": "int8", "q16": "int16", "route": "index"}[str(buffer.kind)]
-    return f"{element} [{rows}][{stride}]"
 
 
 def weight_doc(graph: Graph, name: str) -> str:

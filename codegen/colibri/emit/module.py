@@ -12,14 +12,13 @@ from colibri.emit.c_module import (
     Field,
     Instance,
     Instances,
-    buffer_doc,
     weight_doc,
 )
 from colibri.emit.model_bin import ModelBin
-from colibri.graph.graph import BufferKind, Graph, ModelKind, Op
+from colibri.graph.graph import Graph, ModelKind, Op
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
-from colibri.passes.place import Placement, all_buffers
+from colibri.passes.place import Placement, all_buffers, buffer_views
 
 FILES = ("FROM_MODEL", "FROM_HOT")
 
@@ -69,6 +68,10 @@ class Module:
             functions = step.block.functions.values()
             found += [set().union(*one) for one in zip(*(each.calls for each in functions), strict=True)] * step.count
         return found
+
+    def blocks_of_ops(self) -> list[str]:
+        """For each op of the graph, the name of its block."""
+        return [step.block.name for step in self.steps for _ in range(step.count) for _ in step.block.ops]
 
     def calls(self) -> list[list[str]]:
         """For each op of the graph, the kernels that it calls for one token or one call of forward."""
@@ -184,11 +187,8 @@ def _arenas(graph: Graph, layouts: Layouts, placement: Placement, rows: int) -> 
     ]
     buffers = all_buffers(graph)
     for name, place in sorted(placement.buffers.items(), key=lambda item: (item[1].first, item[0])):
-        buffer, entries = buffers[name], arenas[place.block].entries
-        doc = buffer_doc(buffer, rows, layouts.strides.get(name, buffer.width))
-        entries.append(ArenaEntry(f"AT_{name.upper()}", place.first, doc))
-        if place.second >= 0:
-            suffix, what = ("_WEIGHT", "f32") if buffer.kind is BufferKind.ROUTE else ("_SCALE", "f32")
-            shape = f"[{buffer.fixed_rows or rows}]" + (f"[{buffer.width}]" if suffix == "_WEIGHT" else "")
-            entries.append(ArenaEntry(f"AT_{name.upper()}{suffix}", place.second, f"{what} {shape}"))
+        for view in buffer_views(buffers[name], rows, layouts.strides.get(name, buffers[name].width), place.first):
+            suffix = f"_{view.name.upper()}" if view.name else ""
+            doc = f"{view.type} {''.join(f'[{extent}]' for extent in view.shape)}"
+            arenas[place.block].entries.append(ArenaEntry(f"AT_{name.upper()}{suffix}", view.offset, doc))
     return arenas

@@ -12,13 +12,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.emulate import monitor
 from colibri.emulate.faults import Fault, find_fault, signal_fault
 from colibri.emulate.plugin import Observation, Plugin, build_plugin, read_observation
+from colibri.emulate.process import started
 from colibri.emulate.symbols import Symbols
 from colibri.emulate.wasm import find_trap, node_command, wasmtime_command
 from colibri.errors import BadInput, EmulatorFailed, ToolMissing, UsageError
@@ -31,11 +31,8 @@ _STDERR_NAME = "stderr"
 _LAST_LINES = 3
 _FAULT_EXIT = 125  # PORT_FAULT_EXIT in runtime_c/ports/fault.h
 _OUTPUT_LIMIT = 256 << 20  # bytes; a program that writes more has run away
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 2.0  # seconds for a program that was told to stop to say where it was
 
-# The guest must not see the user's environment: counts depend on it. These are QEMU's and Wine's own.
-_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "WINEPREFIX")
 # Nothing of Wine's on standard error, nothing in the user's menus, no question what to install for other programs.
 _WINE = {"WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=d"}
 
@@ -200,30 +197,16 @@ class _Attempt:
         """The running process, alone in its group, which does not outlive the block."""
         reads_request = self._emulator.kind is not EmulatorKind.QEMU_SYSTEM
         source = self._folder / REQUEST_NAME if reads_request else Path(os.devnull)
-        with source.open("rb") as stdin, (self._folder / _STDERR_NAME).open("wb") as stderr, _signals_held() as mask:
-            process = subprocess.Popen(
-                self._command,
-                cwd=self._folder,
-                env=self._environment(),
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                start_new_session=True,
-                preexec_fn=partial(signal.pthread_sigmask, signal.SIG_SETMASK, mask),
-            )
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        with (
+            source.open("rb") as stdin,
+            (self._folder / _STDERR_NAME).open("wb") as stderr,
+            started(self._command, self._folder, stdin, subprocess.PIPE, stderr, self._environment()) as process,
+        ):
             yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        return {**kept, **(_WINE if self._emulator.kind is EmulatorKind.WINE else {})}
+        """Variables of the emulator's own, besides the user's."""
+        return _WINE if self._emulator.kind is EmulatorKind.WINE else {}
 
     def _question(self, process: subprocess.Popen[bytes]) -> None:
         """Find out where a hung program is: by QEMU's monitor, or by a signal that the port answers."""
@@ -252,20 +235,6 @@ class _Attempt:
         if self._hung_at:
             return Fault("hang", self._hung_at.get("pc"), registers=self._hung_at)
         return find_fault(bytes(self._output))
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[set[signal.Signals]]:
-    """Hold back what would end the command, until what it starts is in good hands: an orphan would run for ever.
-
-    Yields the mask from before, which the caller restores when the block ended well.
-    """
-    mask = {signal.Signals(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)}
-    try:
-        yield mask
-    except BaseException:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        raise
 
 
 def _pieces(process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:

@@ -67,7 +67,7 @@ class CallTree:
             self._names.setdefault(start, name)
         self._addresses = {name: start for start, _, name in reversed(self._functions)}
         self._objects = _objects(image)
-        self._code = MachineCode(_disassemble(image, objdump, comment), self._functions, decode, self.pushed)
+        self._code = MachineCode(disassemble(image, objdump, comment), self._functions, decode, self.pushed)
         self._read: dict[int, Function] = {}
 
     def address(self, name: str) -> int | None:
@@ -134,7 +134,13 @@ def _objects(image: Path) -> list[tuple[int, int, str]]:
     ]
 
 
-def _disassemble(image: Path, objdump: str, comment: str) -> list[Instruction]:
+def disassemble(image: Path, objdump: str, comment: str) -> list[Instruction]:
+    """All instructions of an image, in its order.
+
+    Raises:
+        BadInput: the disassembler does not know the image.
+        ToolMissing: no objdump.
+    """
     if shutil.which(objdump) is None:
         raise ToolMissing(f"{objdump} is not installed", where=str(image), hint="it comes with the compiler")
     command = [objdump, "-d", "--no-show-raw-insn", str(image)]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+
+import msgspec
 
 from colibri.boards.profile import Board, BoardKind, EmulatorKind, Holds, MemoryKind
 from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind
-from colibri.package import Block, Memory, Span
+from colibri.package import TYPE_BYTES, Block, Memory, Span, View
 from colibri.passes.heat import CONTEXT, heat
 from colibri.passes.pack import Layouts, aligned
 from colibri.passes.sharing import Demand, Room, share
@@ -58,15 +61,25 @@ class Placement:
         return f"c->memory[{self.block_constant(block) if isinstance(block, int) else block}]"
 
 
-def buffer_parts(buffer: Buffer, rows: int, stride: int) -> tuple[int, int]:
-    """Bytes of the two arrays of a buffer (elements; scales or route weights), each padded to 16."""
+_TYPES = {BufferKind.FLOAT: "f32", BufferKind.Q8: "int8", BufferKind.Q16: "int16", BufferKind.ROUTE: "index"}
+
+
+def buffer_views(buffer: Buffer, rows: int, stride: int, offset: int) -> tuple[View, ...]:
+    """The arrays of a buffer at ``offset`` in its block: elements; scales or route weights. Each is padded to 16."""
     rows = buffer.fixed_rows or rows
+    width = stride if buffer.kind in (BufferKind.Q8, BufferKind.Q16) else buffer.width
+    first = View("", _TYPES[buffer.kind], (rows, width), offset)
+    behind = offset + view_bytes(first)
     if buffer.kind is BufferKind.FLOAT:
-        return aligned(4 * rows * buffer.width), 0
+        return (first,)
     if buffer.kind is BufferKind.ROUTE:
-        return aligned(4 * rows * buffer.width), aligned(4 * rows * buffer.width)
-    element = 1 if buffer.kind is BufferKind.Q8 else 2
-    return aligned(element * rows * stride), aligned(4 * rows)
+        return first, View("weight", "f32", (rows, width), behind)
+    return first, View("scale", "f32", (rows,), behind)
+
+
+def view_bytes(view: View) -> int:
+    """Bytes of an array with the padding behind it."""
+    return aligned(TYPE_BYTES[view.type] * prod(view.shape))
 
 
 def lifetimes(graph: Graph) -> dict[str, list[tuple[int, int]]]:
@@ -146,8 +159,8 @@ def place(
     """
     buffers = all_buffers(graph)
     lives = lifetimes(graph)
-    parts = {
-        name: buffer_parts(buffers[name], rows, layouts.strides.get(name, buffers[name].width))
+    views = {
+        name: buffer_views(buffers[name], rows, layouts.strides.get(name, buffers[name].width), 0)
         for name in sorted(lives)
     }
     moved = heat(graph, buffers, layouts)
@@ -157,7 +170,7 @@ def place(
         for name, size, live in (
             (CONTEXT, CONTEXT_BYTES, ()),
             *((state.name, aligned(state.bytes), ()) for state in graph.states.values()),
-            *((name, sum(parts[name]), tuple(lives[name])) for name in parts),
+            *((name, sum(map(view_bytes, some)), tuple(lives[name])) for name, some in views.items()),
         )
     ]
     sharing = share(items, rooms)
@@ -171,6 +184,7 @@ def place(
             [item for item in items if sharing.homes[item.name] == region],
             sharing.stackings[region],
             graph,
+            views,
         )
         for region in order
     )
@@ -179,8 +193,8 @@ def place(
     return Placement(
         Memory(blocks, sum(block.total for block in blocks)),
         {
-            name: Place(at[name], offsets[name], offsets[name] + first if second else -1)
-            for name, (first, second) in parts.items()
+            name: Place(at[name], offsets[name], offsets[name] + some[1].offset if len(some) > 1 else -1)
+            for name, some in views.items()
         },
         {name: Place(at[name], offsets[name]) for name in graph.states},
         sharing.price.over,
@@ -193,7 +207,14 @@ def _fastest(rooms: Sequence[Room]) -> str:
     return min(able, key=lambda room: room.cost).name if able else ""
 
 
-def _block(name: str, region: str, items: list[Demand], stacking: Stacking, graph: Graph) -> Block:
+def _block(
+    name: str,
+    region: str,
+    items: list[Demand],
+    stacking: Stacking,
+    graph: Graph,
+    views: Mapping[str, tuple[View, ...]],
+) -> Block:
     context = sum(item.bytes for item in items if item.name == CONTEXT)
     states = sum(item.bytes for item in items if item.name in graph.states)
     passing = [item for item in items if not item.always]
@@ -207,6 +228,7 @@ def _block(name: str, region: str, items: list[Demand], stacking: Stacking, grap
             last=item.lives[-1][1] if item.lives else -1,
             heat=item.heat,
             live=item.lives,
+            views=_views(item.name, stacking.offsets[item.name], graph, views),
         )
         for item in sorted(items, key=lambda item: (not item.always, stacking.offsets[item.name], item.name))
     ]
@@ -221,3 +243,11 @@ def _block(name: str, region: str, items: list[Demand], stacking: Stacking, grap
         proven=stacking.proven,
         spans=tuple(spans),
     )
+
+
+def _views(name: str, offset: int, graph: Graph, views: Mapping[str, tuple[View, ...]]) -> tuple[View, ...]:
+    """The arrays of a buffer or state where it stands; none of the context."""
+    if name in graph.states:
+        state = graph.states[name]
+        return (View("", str(state.type), (state.capacity, state.width), offset),)
+    return tuple(msgspec.structs.replace(view, offset=offset + view.offset) for view in views.get(name, ()))

@@ -1,0 +1,1 @@
+"""A model in the debugger: stops at ops, buffers by name."""
