@@ -20,7 +20,9 @@ from colibri.reserve import fit_stack
 from colibri.testing import EmulatorResult, check_package
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import product_targets
-from colibri.toolchain.find import Compiler, find_toolchain
+from colibri.toolchain.compiler import Installed
+from colibri.toolchain.find import find_toolchain
+from colibri.toolchain.places import remember
 from colibri.toolchain.probe import examine_emulator
 
 CELL, RESULT, PACKAGE = "cell.json", "result.json", "package"
@@ -40,9 +42,10 @@ def run_cell(cell: Cell, folder: Path, timeout: float) -> Result:
 
 
 def _built(cell: Cell, board: Board, folder: Path, timeout: float) -> Result:
-    compiler = find_toolchain(board)
-    generate(Path(cell.checkpoint), board, parse_recipe(cell.recipe), folder)
+    installed = find_toolchain(board)
+    generate(Path(cell.checkpoint), board, parse_recipe(cell.recipe), folder, installed.compiler)
     with claimed(folder):
+        remember(folder, installed)
         build(folder, product_targets(board))
         if fit_stack(folder) is not None:
             build(folder, product_targets(board))
@@ -54,7 +57,7 @@ def _built(cell: Cell, board: Board, folder: Path, timeout: float) -> Result:
         code, error = wall.exit_code, str(wall)
     runs: list[Run] = []
     if report.linked:
-        runs, codes, errors = _runs(board, compiler, folder, timeout)
+        runs, codes, errors = _runs(board, installed, folder, timeout)
         code = worst([code, *codes])
         error = "; ".join([*([error] if error else []), *errors])
     stack = report.stack.program.bytes if report.stack else None
@@ -69,11 +72,11 @@ def _built(cell: Cell, board: Board, folder: Path, timeout: float) -> Result:
     )
 
 
-def _runs(board: Board, compiler: Compiler, folder: Path, timeout: float) -> tuple[list[Run], list[int], list[str]]:
+def _runs(board: Board, installed: Installed, folder: Path, timeout: float) -> tuple[list[Run], list[int], list[str]]:
     """Each emulator, with the exit codes and lines of those that are not here, failed, or answered other bits."""
     runs, codes, errors = [], [], []
     for emulator in board.emulators:
-        found = examine_emulator(board, emulator, compiler.command)
+        found = examine_emulator(board, emulator, installed)
         if found.problem:
             runs.append(Run(emulator.name, str(emulator.proves), State.MISSING, why=found.problem))
             if emulator.kind is not EmulatorKind.NATIVE:  # not every machine is like the board

@@ -27,6 +27,7 @@ from colibri.matrix.model import SCHEMA, Cell, Matrix, Result
 from colibri.paths import data_folder
 from colibri.recipe import parse_recipe, recipe_text
 from colibri.toolchain.build import ninja_program
+from colibri.toolchain.compiler import standard_compiler
 from colibri.toolchain.probe import program_version
 
 _NINJA = "matrix.ninja"
@@ -165,7 +166,7 @@ def _inputs(checkpoint: Path) -> str:
 
 def _key(cell: Cell, board: Board, generator: str, versions: dict[str, str]) -> str:
     """Changes with the cell, the whole board, this Colibri, and the compiler and the emulators that are here."""
-    programs = [f"{board.toolchain.prefix}gcc", *(emulator.program for emulator in board.emulators)]
+    programs = [standard_compiler(board).cc[0], *(emulator.program for emulator in board.emulators)]
     for program in filter(None, programs):
         if program not in versions:
             versions[program] = program_version(program) if shutil.which(program) else ""

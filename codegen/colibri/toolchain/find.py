@@ -16,8 +16,8 @@ from colibri.toolchain.named import named_compilers
 from colibri.toolchain.places import clang_folders, zig_folders
 from colibri.toolchain.probe import (
     compiles_for_fpu,
+    first_line_of,
     install_command,
-    printed_path,
     program_version,
     why_no_flags,
     why_not_compile,
@@ -143,8 +143,8 @@ def _try(board: Board, installed: Installed, link: bool) -> Tried:
 def _version(installed: Installed) -> str:
     program = installed.driver[0]
     if installed.compiler.family is not CompilerFamily.ZIG:
-        return program_version((program, "--version"))
-    return f"zig {program_version((program, 'version'))}"
+        return program_version(program)
+    return f"zig {first_line_of((program, 'version'))}"
 
 
 def _with_library(board: Board, installed: Installed) -> Installed:
@@ -157,7 +157,7 @@ def _with_library(board: Board, installed: Installed) -> Installed:
     ):
         return installed
     asked = ("-rtlib=compiler-rt", "-print-libgcc-file-name")
-    own = Path(printed_path((*installed.command, *asked)))
+    own = Path(first_line_of((*installed.command, *asked)))
     if not own.is_file():
         return installed
     library = (*compiler.cc, *compiler.target, *compiler.flags, *asked)

@@ -62,15 +62,15 @@ class EmulatorProbe:
     problem: str = ""
 
 
-def program_version(command: Sequence[str]) -> str:
-    """The first line of what a command says of its version; empty when it fails."""
+def program_version(program: str) -> str:
+    """The first line of ``program --version``; empty when it is not installed or has no such option."""
+    return first_line_of((program, "--version"))
+
+
+def first_line_of(command: Sequence[str]) -> str:
+    """The first line that a command prints; empty when it fails."""
     code, output = _run(command)
     return _first_line(output) if code == 0 else ""
-
-
-def printed_path(command: Sequence[str]) -> str:
-    """The first line that a command prints; empty when it fails."""
-    return program_version(command)
 
 
 def ask_family(program: Path) -> tuple[CompilerFamily | None, str]:
@@ -109,7 +109,7 @@ def why_not_link(installed: Installed, board: Board) -> str:
             return (
                 f"has no library for bare metal of its own, and {compiler.library[0]}, which has one, is not installed"
             )
-        libraries = [printed_path((installed.which(compiler.library[0]) or "", *compiler.library[1:]))]
+        libraries = [first_line_of((installed.which(compiler.library[0]) or "", *compiler.library[1:]))]
     return _why_not(installed, board, compiler.link_options(board.kind), [one for one in libraries if one])
 
 
@@ -164,7 +164,7 @@ def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
         return _examine_wasmtime()
     if shutil.which(emulator.program) is None:
         return EmulatorProbe("", "not installed")
-    found = program_version((emulator.program, "--version"))
+    found = program_version(emulator.program)
     if not emulator.kind.is_qemu:
         return EmulatorProbe(found)
     for options, what in ((("-M", "-machine"), "machine"), (("-cpu",), "processor")):
