@@ -58,11 +58,20 @@ static inline uintptr_t read_mtval(void)
 /* ---- reset ---------------------------------------------------------------------------------------------- */
 
 /* the core starts at the first address of the code, wherever the ELF says its entry is: the linker script puts
- * .vectors there. */
+ * .vectors there. All harts of a chip may start: the first one goes on. A chip may show its flash at another address
+ * when it starts (GD32VF103: at 0): so RV32, where every address can be written down, goes to where the code belongs. */
 __attribute__((naked, section(".vectors"))) void port_start(void)
 {
-    __asm__ volatile(".option push\n\t"
+    __asm__ volatile(WITH_ZICSR("csrr t0, mhartid") "\n\t"
+                     "1:\n\t"
+                     "bnez t0, 1b\n\t"
+                     ".option push\n\t"
                      ".option norelax\n\t"
+#if __riscv_xlen == 32
+                     "lui  t0, %hi(2f)\n\t"
+                     "jr   %lo(2f)(t0)\n"
+                     "2:\n\t"
+#endif
                      "la   gp, __global_pointer$\n\t"
                      ".option pop\n\t"
                      "la   sp, port_stack_top\n\t"
