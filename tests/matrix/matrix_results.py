@@ -9,12 +9,15 @@ DIGEST, OTHER = "a" * 64, "b" * 64
 
 def result(board: str, code: int = 0, error: str = "", **facts: object) -> Result:
     """Of one model."""
+    facts = {"toolchain": "gcc", **facts} if facts else facts
     return Result("model", board, "w8a8", f"model-{board}/package", code, error, **facts)  # type: ignore[arg-type]
 
 
 EQUAL = Run("qemu", "map", State.EQUAL, DIGEST, 1234567, "token")
 GOOD = result("good", fits=True, flash=10_000, ram=2_000, stack=196, runs=(EQUAL,), seconds=1.25)
-HERE = result("here", fits=True, flash=1, ram=1, runs=(Run("native", "machine", State.EQUAL, DIGEST), EQUAL))
+HERE = result(
+    "here", toolchain="clang", fits=True, flash=1, ram=1, runs=(Run("native", "machine", State.EQUAL, DIGEST), EQUAL)
+)
 SMALL = result("small", 3, "small: the image is too large: flash by 1,234 bytes", fits=False, over={"flash": 1234})
 WRONG = result(
     "wrong", 1, "qemu: forward: 1 of 2 differ", fits=True, flash=1, ram=1,

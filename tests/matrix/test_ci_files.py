@@ -74,7 +74,9 @@ def test_its_commands_run(repository: Path, capsys: pytest.CaptureFixture[str]) 
 
     build, budgets = scripts["github"]
     assert run(build).returncode == 0
-    assert (repository / "junit.xml").is_file() and "| stm32f405 | yes |" in (repository / "matrix.md").read_text()
+    assert (repository / "junit.xml").is_file() and "| stm32f405 | gcc | yes |" in (
+        repository / "matrix.md"
+    ).read_text()
     assert run(budgets).returncode == 0
     (cell,) = [path for path in (repository / "out put").iterdir() if path.is_dir() and path.name != ".ninja"]
     (repository / "budgets").mkdir()

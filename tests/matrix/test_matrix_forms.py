@@ -38,18 +38,21 @@ def test_the_digest_is_what_most_runs_gave() -> None:
 
 def test_the_table_says_what_became_of_each() -> None:
     text = table(ALL)
-    lines = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
-    assert lines["good"] == ["yes", "qemu", "(map)", "same", "10,000", "2,000", "196", "1,234,567"]
-    assert lines["wrong"][:6] == ["yes", "qemu", "(core):", "different", "DIFFER", "1"]
-    assert lines["no-tool"][:2] == ["not", "built"] or "no-tool:" in lines
+    lines = {
+        line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip() and ":" not in line.split()[0]
+    }
+    assert lines["good"] == ["gcc", "yes", "qemu", "(map)", "same", "10,000", "2,000", "196", "1,234,567"]
+    assert lines["wrong"][:7] == ["gcc", "yes", "qemu", "(core):", "DIFFER", "1", "1"]
+    assert lines["no-tool"][:3] == ["–", "not", "built"]
+    assert "toolchain" not in table(Matrix(1, (GOOD, SMALL)))
     assert "flash +1,234" in text and "no-tool: board no-tool: x-gcc: not installed" in text
     assert "\x1b" not in text and "\\x1b" in text
     assert "native" not in "".join(line for line in text.splitlines() if line.startswith("hung"))
 
 
-@pytest.mark.parametrize("width", [80, 120, 400])
-def test_no_number_is_cut(width: int) -> None:
-    text = table(ALL, width)
+@pytest.mark.parametrize(("matrix", "width"), [(FINE, 90), (Matrix(1, (GOOD, SMALL)), 80), (ALL, 120), (ALL, 400)])
+def test_no_number_is_cut(matrix: Matrix, width: int) -> None:
+    text = table(matrix, width)
     assert "1,234,567" in text and "10,000" in text and max(map(len, text.splitlines()[:12])) <= max(width, 80)
 
 
@@ -57,9 +60,9 @@ def test_markdown_escapes_and_sums() -> None:
     text = matrix_markdown(ALL)
     assert text.startswith("### model, `w8a8`\n\nAll that is the same has the digest `aaaaaaaaaaaaaaaa`.\n\n| board |")
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert len(rows) == 2 + len(ALL.cells) and {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {10}
-    assert "| good | yes | yes | qemu (map) | yes | 10,000 | 2,000 | 196 | 1,234,567 |" in rows
-    assert "| small | yes | flash +1,234 | – | – | – | – | – | – |" in rows
+    assert len(rows) == 2 + len(ALL.cells) and {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {11}
+    assert "| good | gcc | yes | yes | qemu (map) | yes | 10,000 | 2,000 | 196 | 1,234,567 |" in rows
+    assert "| small | gcc | yes | flash +1,234 | – | – | – | – | – | – |" in rows
     assert "native (machine), qemu (map)" in text and "<script>" not in text and "\x1b" not in text
     assert "- **no-tool**: board no-tool: x-gcc: not installed" in text and "**small**" not in text
 
@@ -83,8 +86,9 @@ def test_junit_has_the_elements_and_attributes_of_the_schema() -> None:
         assert all(set(child.attrib) == {"message", "type"} for child in case if child.tag != "system-out")
         kinds[case.attrib["name"]] = [(child.tag, child.get("type")) for child in case][:-1]
     assert kinds == {
-        "good": [], "here": [], "small": [("failure", "does not fit")], "wrong": [("failure", "bits differ")],
-        "no-tool": [("error", "a tool is missing")], "hung": [("error", "emulator failed")],
+        "good (gcc)": [], "here (clang)": [], "small (gcc)": [("failure", "does not fit")],
+        "wrong (gcc)": [("failure", "bits differ")], "no-tool": [("error", "a tool is missing")],
+        "hung (gcc)": [("error", "emulator failed")],
         "b|d*<x>": [("error", "bad input")],
     }  # fmt: skip
     assert "equal, digest aaaaaaaaaaaaaaaa" in (suite[0].findtext("system-out") or "")
@@ -100,10 +104,12 @@ def test_cells_have_folders_of_their_own() -> None:
         Cell("/x/a", "b", "w8a8"), Cell("/x/a", "b", "w8a8:kv=f16"), Cell("/y/a b", "b", "w8a8"),
         Cell("/y/a-b", "b", "w8a8"), Cell("/x/a", "/q/b.toml", "w8a8"), Cell("/x/a", "/r/b.toml", "w8a8"),
         Cell("/x/" + "n" * 300, "b", "w8a8:drop=" + ",".join(f"0.{i}" for i in range(99))), Cell("/x/..", "..", "w8a8"),
+        Cell("/x/a", "b", "w8a8", "clang"), Cell("/x/a", "b", "w8a8", "/opt/gcc"),
+        Cell("/x/a--b", "c", "w8a8"), Cell("/x/a", "b--c", "w8a8"),
     ]  # fmt: skip
     names = [cell.name for cell in cells]
-    assert names[0] == "a-b-w8a8" and len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[A-Za-z0-9-][A-Za-z0-9.-]{0,79}", name) for name in names)
+    assert names[:2] == ["a--b--w8a8", "a--b--w8a8-kv-f16"] and len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9-][A-Za-z0-9._-]{0,99}", name) for name in names)
 
 
 def test_json_is_the_matrix() -> None:

@@ -18,8 +18,7 @@ from colibri.matrix.model import Cell, Result, Run, State, worst
 from colibri.recipe import parse_recipe
 from colibri.reserve import fit_stack
 from colibri.testing import EmulatorResult, check_package
-from colibri.toolchain.build import build
-from colibri.toolchain.buildfiles import product_targets
+from colibri.toolchain.build import build_product
 from colibri.toolchain.compiler import Installed
 from colibri.toolchain.find import find_toolchain
 from colibri.toolchain.places import remember
@@ -42,13 +41,13 @@ def run_cell(cell: Cell, folder: Path, timeout: float) -> Result:
 
 
 def _built(cell: Cell, board: Board, folder: Path, timeout: float) -> Result:
-    installed = find_toolchain(board)
+    installed = find_toolchain(board, cell.toolchain)
     generate(Path(cell.checkpoint), board, parse_recipe(cell.recipe), folder, installed.compiler)
     with claimed(folder):
         remember(folder, installed)
-        build(folder, product_targets(board))
+        build_product(folder, board)
         if fit_stack(folder) is not None:
-            build(folder, product_targets(board))
+            build_product(folder, board)
         report = make_report(folder)
     try:
         report.require_fit()
@@ -63,6 +62,7 @@ def _built(cell: Cell, board: Board, folder: Path, timeout: float) -> Result:
     stack = report.stack.program.bytes if report.stack else None
     return msgspec.structs.replace(
         _result(cell, folder, code, error),
+        toolchain=cell.toolchain or str(installed.compiler.family),
         fits=not report.over() and report.linked,
         over=dict(report.over()),
         flash=_bytes(report, MemoryKind.FLASH),

@@ -35,7 +35,7 @@ def junit_xml(matrix: Matrix) -> str:
 
 def _add(suite: ET.Element, result: Result, common: str) -> None:
     name = _text(f"{result.checkpoint}.{result.recipe}")
-    case = ET.SubElement(suite, "testcase", classname=name, name=_text(result.board), time=f"{result.seconds:.1f}")
+    case = ET.SubElement(suite, "testcase", classname=name, name=_text(_name(result)), time=f"{result.seconds:.1f}")
     what, kind = "", ""
     if same_digest(result.runs, common) is False and result.code not in _ERRORS:
         what, kind = "failure", _FAILURES[1]
@@ -48,6 +48,10 @@ def _add(suite: ET.Element, result: Result, common: str) -> None:
         told.text = _text(result.error)
     out = ET.SubElement(case, "system-out")
     out.text = _text(_facts(result))
+
+
+def _name(result: Result) -> str:
+    return f"{result.board} ({result.toolchain})" if result.toolchain else result.board
 
 
 def _facts(result: Result) -> str:

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 SCHEMA = 1
-_SLUG = 60  # characters of a cell's folder before its hash
+_LONGEST = 80  # characters of a cell's folder before its hash
 
 # Exit codes, the worst first: what is wrong, then what is only not there or too small.
 _WORST = (70, 7, 6, 5, 2, 1, 4, 3, 0)
@@ -24,21 +24,23 @@ class Cell(msgspec.Struct, frozen=True):
         checkpoint: its folder.
         board: name or path, as `load_board` takes it.
         recipe: in its short form, see `colibri.recipe`.
+        toolchain: as `colibri build --toolchain` takes it; empty for the board's own.
     """
 
     checkpoint: str
     board: str
     recipe: str
+    toolchain: str = ""
 
     @property
     def name(self) -> str:
-        """Of its folder: letters, digits and ``.-``, unique."""
-        parts = (_last(self.checkpoint), _last(self.board).removesuffix(".toml"), self.recipe)
-        words = "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-.") for part in parts)
-        plain = all(re.fullmatch(r"[A-Za-z0-9.-]+", part) for part in (*parts[:2], self.recipe.replace(":", "-")))
-        if plain and len(words) <= _SLUG and "/" not in self.board:
-            return words
-        return f"{words[:_SLUG]}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
+        """Of its folder: ``CHECKPOINT--BOARD--RECIPE``, a toolchain behind; where that is not unique, with a hash."""
+        given = [_last(self.checkpoint), _last(self.board).removesuffix(".toml"), *filter(None, [self.toolchain])]
+        parts = [_slug(part) for part in given]
+        name = "--".join([*parts[:2], _slug(self.recipe), *parts[2:]])
+        if parts == given and len(name) <= _LONGEST and "/" not in self.board:
+            return name
+        return f"{name[:_LONGEST]}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
 
 
 class State(StrEnum):
@@ -75,7 +77,8 @@ class Result(msgspec.Struct, frozen=True):
     Attributes:
         checkpoint: name of its folder.
         board: its name.
-        package: the cell's folder in that of the matrix.
+        package: its folder in that of the matrix.
+        toolchain: as asked for, or else the family of the board's own compiler; empty when there was none.
         code: exit code of the worst that happened, as a command of its own would have had it.
         error: that in a line; empty when all is fine.
         fits: None when it was not built.
@@ -92,6 +95,7 @@ class Result(msgspec.Struct, frozen=True):
     package: str
     code: int
     error: str = ""
+    toolchain: str = ""
     fits: bool | None = None
     over: dict[str, int] = {}
     flash: int | None = None
@@ -149,6 +153,11 @@ def same_digest(runs: Sequence[Run], common: str) -> bool | None:
     """Whether all runs that gave outputs gave these; None when none did."""
     given = [run.digest for run in runs if run.digest]
     return all(digest == common for digest in given) if given else None
+
+
+def _slug(text: str) -> str:
+    """Letters, digits and ``._``, with single dashes for what is between."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")
 
 
 def _last(path: str) -> str:

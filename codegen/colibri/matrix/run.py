@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import itertools
 import os
 import re
 import shlex
@@ -37,10 +38,13 @@ _DONE = re.compile(r"\[(\d+)/(\d+)\] (\S+)$")
 OnResult = Callable[[int, int, Result], None]
 
 
-def plan(checkpoints: Sequence[Path], boards: Sequence[str], recipes: Sequence[str]) -> list[Cell]:
-    """Every checkpoint with every recipe on every board, in this order.
+def plan(
+    checkpoints: Sequence[Path], boards: Sequence[str], recipes: Sequence[str], toolchains: Sequence[str] = ("",)
+) -> list[Cell]:
+    """Every checkpoint with every recipe on every board by every toolchain, in this order.
 
     Args:
+        toolchains: as `Cell.toolchain`.
         boards: names, patterns of names (``stm32*``), ``all``, or paths that end with ``.toml``.
 
     Raises:
@@ -55,7 +59,9 @@ def plan(checkpoints: Sequence[Path], boards: Sequence[str], recipes: Sequence[s
     chosen = list(dict.fromkeys(name for text in boards for name in _boards(text)))
     short = list(dict.fromkeys(recipe_text(parse_recipe(text)) for text in recipes))
     folders = list(dict.fromkeys(str(path.resolve()) for path in checkpoints))
-    cells = [Cell(folder, board, recipe) for folder in folders for recipe in short for board in chosen]
+    tools = list(dict.fromkeys(toolchains))
+    every = itertools.product(folders, short, chosen, tools)
+    cells = [Cell(folder, board, recipe, tool) for folder, recipe, board, tool in every]
     if len(cells) > _MOST_CELLS:
         raise UsageError(f"{len(cells):,} cells, at most {_MOST_CELLS:,}", where="matrix")
     return cells

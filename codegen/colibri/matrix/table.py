@@ -13,8 +13,19 @@ from colibri.errors import printable, shown
 from colibri.footprint.markdown_cells import head, line, plain
 from colibri.matrix.model import Matrix, Result, Run, State, same_digest
 
-COLUMNS = ("board", "builds", "fits", "runs in (it proves)", "same digest", "flash", "RAM", "stack", "instructions")
-_NARROW = ("board", "fits", "runs in", "bits", "flash", "RAM", "stack", "instructions")  # on a terminal
+COLUMNS = (
+    "board",
+    "toolchain",
+    "builds",
+    "fits",
+    "runs in (it proves)",
+    "same digest",
+    "flash",
+    "RAM",
+    "stack",
+    "instructions",
+)
+_NARROW = ("board", "toolchain", "fits", "runs in", "bits", "flash", "RAM", "stack", "instructions")  # on a terminal
 _BITS = {"yes": "same", "NO": "DIFFER"}
 _STYLES = {"yes": "green", "same": "green", "not built": "red", "DIFFER": "bold red"}
 _WHY, _WIDE_WHY = 160, 400  # characters
@@ -56,15 +67,17 @@ def print_matrix(matrix: Matrix, console: Console) -> None:
 def _table(found: Sequence[Row]) -> Table:
     """Numbers stay whole on a narrow terminal, names are folded."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in _NARROW:
+    several = len({row.cells[1] for row in found}) > 1
+    shown = [index for index, name in enumerate(_NARROW) if several or name != "toolchain"]
+    for name in (_NARROW[index] for index in shown):
         folds = name in ("board", "runs in")
         number = _NARROW.index(name) > _NARROW.index("bits")
         justify: JustifyMethod = "right" if number else "left"
         table.add_column(name, justify=justify, no_wrap=not folds, overflow="fold", min_width=10 if folds else None)
     for row in found:
-        board, builds, fits, runs, same, *numbers = row.cells
-        texts = (board, fits if builds == "yes" else "not built", runs, _BITS.get(same, same), *numbers)
-        table.add_row(*(Text(printable_lines(text), _STYLES.get(text, "")) for text in texts))
+        board, toolchain, builds, fits, runs, same, *numbers = row.cells
+        texts = (board, toolchain, fits if builds == "yes" else "not built", runs, _BITS.get(same, same), *numbers)
+        table.add_row(*(Text(printable_lines(texts[at]), _STYLES.get(texts[at], "")) for at in shown))
     return table
 
 
@@ -103,6 +116,7 @@ def _row(result: Result, common: str) -> Row:
     shown_runs = [run for run in result.runs if run.state is not State.MISSING or run.proves != "machine"]
     cells = (
         result.board,
+        result.toolchain or "–",
         "no" if result.fits is None else "yes",
         _fits(result),
         "\n".join(map(_run, shown_runs)) or "–",
