@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -110,3 +112,17 @@ def test_ninja_is_found_in_the_path_too(tmp_path: Path, monkeypatch: pytest.Monk
     other.unlink()
     with pytest.raises(ToolMissing, match="ninja-build"):
         ninja_program()
+
+
+def test_a_compiler_cache_does_not_lose_the_call_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for ccache in front of the compiler: on a hit it would leave the .ci file out."""
+    wrapper = tmp_path / "bin/arm-none-eabi-gcc"
+    wrapper.parent.mkdir()
+    real = shutil.which("arm-none-eabi-gcc")
+    lose = 'for last; do :; done\nrm -f "${last%.o}.ci"'
+    wrapper.write_text(f'#!/bin/sh\n{real} "$@" || exit\n[ -n "$CCACHE_DISABLE" ] && exit\n{lose}\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    write_small(tmp_path / "p", "stm32f405")
+    assert build(tmp_path / "p")
+    assert list((tmp_path / "p").rglob("*.ci"))

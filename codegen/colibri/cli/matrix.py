@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     help="SCHEME[:key=value]… with kv, context, prefill, batch, drop=LAYER.ID,…; or recipe.json; repeatable.",
 )
 @click.option(
+    "--toolchain",
+    "toolchains",
+    multiple=True,
+    metavar="WHICH,…",
+    help="gcc, clang, zig, or what `colibri build` takes; repeatable.  [default: the board's own]",
+)
+@click.option(
     "-o",
     "--output",
     type=FILE,
@@ -55,6 +62,7 @@ def command(
     checkpoints: tuple[Path, ...],
     boards: tuple[str, ...],
     recipes: tuple[str, ...],
+    toolchains: tuple[str, ...],
     output: Path,
     jobs: int,
     timeout: float,
@@ -72,13 +80,15 @@ def command(
     from colibri.errors import ColibriError
     from colibri.matrix.run import plan, run_matrix
 
-    cells = plan(checkpoints, boards, recipes)
+    tools = tuple(word for words in toolchains for word in words.split(","))
+    cells = plan(checkpoints, boards, recipes, tools or ("",))
     if ci is not None:
         from colibri.matrix.ci import Service, ci_file
 
         words = [f"./{path}" if str(path).startswith("-") else str(path) for path in checkpoints]
         words += [word for board in boards for word in ("--board", board)]
         words += [word for recipe in recipes for word in ("--recipe", recipe)]
+        words += [word for tool in tools for word in ("--toolchain", tool)]
         click.echo(ci_file(Service(ci), words, output, cells), nl=False)
         return
 
@@ -114,4 +124,5 @@ def command(
 def _line(result: Result) -> str:
     from colibri.errors import printable
 
-    return printable(f"{result.checkpoint}, {result.recipe}, on {result.board}")
+    by = f", by {result.toolchain}" if result.toolchain else ""
+    return printable(f"{result.checkpoint}, {result.recipe}, on {result.board}{by}")

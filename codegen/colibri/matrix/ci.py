@@ -8,9 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from colibri.boards.load import load_board
+from colibri.boards.profile import CompilerFamily
 from colibri.emit.templates import render
 from colibri.errors import UsageError, shown
 from colibri.matrix.model import Cell
+from colibri.toolchain.find import CLANG_APT
 
 _FILES = ["--junit", "junit.xml", "--markdown", "matrix.md"]
 
@@ -42,6 +44,7 @@ def ci_file(service: Service, words: Sequence[str], out: Path, cells: Sequence[C
     boards = [load_board(name) for name in dict.fromkeys(cell.board for cell in cells)]
     packages = [name for board in boards for name in board.toolchain.apt]
     packages += [name for board in boards for emulator in board.emulators for name in emulator.apt]
+    packages += CLANG_APT if any(cell.toolchain == CompilerFamily.CLANG for cell in cells) else ()
     values = {
         "packages": shlex.join(sorted(set(packages))),
         "command": shlex.join(["colibri", "matrix", *words, "-o", str(out), *_FILES]),

@@ -29,6 +29,7 @@ from colibri.paths import data_folder
 from colibri.recipe import parse_recipe, recipe_text
 from colibri.toolchain.build import ninja_program
 from colibri.toolchain.compiler import standard_compiler
+from colibri.toolchain.places import clang_folders, zig_folders
 from colibri.toolchain.probe import program_version
 
 _NINJA = "matrix.ninja"
@@ -59,7 +60,7 @@ def plan(
     chosen = list(dict.fromkeys(name for text in boards for name in _boards(text)))
     short = list(dict.fromkeys(recipe_text(parse_recipe(text)) for text in recipes))
     folders = list(dict.fromkeys(str(path.resolve()) for path in checkpoints))
-    tools = list(dict.fromkeys(toolchains))
+    tools = list(dict.fromkeys(str(Path(tool).absolute()) if "/" in tool else tool for tool in toolchains))
     every = itertools.product(folders, short, chosen, tools)
     cells = [Cell(folder, board, recipe, tool) for folder, recipe, board, tool in every]
     if len(cells) > _MOST_CELLS:
@@ -171,13 +172,14 @@ def _inputs(checkpoint: Path) -> str:
 
 
 def _key(cell: Cell, board: Board, generator: str, versions: dict[str, str]) -> str:
-    """Changes with the cell, the whole board, this Colibri, and the compiler and the emulators that are here."""
-    programs = [standard_compiler(board).cc[0], *(emulator.program for emulator in board.emulators)]
+    """Changes with the cell, the whole board, this Colibri, and the compilers and emulators that are here."""
+    programs = [standard_compiler(board).cc[0], *(emulator.program for emulator in board.emulators), cell.toolchain]
     for program in filter(None, programs):
         if program not in versions:
-            versions[program] = program_version(program) if shutil.which(program) else ""
+            versions[program] = program_version([program]) if shutil.which(program) else ""
     said = [versions[program] for program in programs if program]
-    return hashlib.sha256(msgspec.json.encode([cell, board, generator, said])).hexdigest()[:16]
+    folders = [str(folder) for folder in (*clang_folders(), *zig_folders())] if cell.toolchain else []
+    return hashlib.sha256(msgspec.json.encode([cell, board, generator, said, folders])).hexdigest()[:16]
 
 
 def _generator() -> str:

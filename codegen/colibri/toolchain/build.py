@@ -131,7 +131,8 @@ def _run(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[
         text=True,
         errors="replace",
         check=False,
-        env={**os.environ, "PATH": path_for(folder)},
+        # ccache 4.7 does not bring back the .ci files, and without them the stack has no bound.
+        env={**os.environ, "PATH": path_for(folder), "CCACHE_DISABLE": "1"},
     )
 
 

@@ -24,7 +24,7 @@ from colibri.toolchain.probe import (
     why_not_link,
 )
 
-_CLANG_APT = ("clang", "lld", "llvm")
+CLANG_APT = ("clang", "lld", "llvm")
 _ZIG_PIP = "pip install 'colibri-firmware[zig]'"
 
 
@@ -170,7 +170,7 @@ def install_hint(board: Board, family: CompilerFamily) -> str:
         return _ZIG_PIP
     if family is CompilerFamily.GCC:
         return install_command(board.toolchain.apt)
-    return install_command((*_CLANG_APT, *board.toolchain.apt))
+    return install_command((*CLANG_APT, *board.toolchain.apt))
 
 
 def refuse_flags(board: Board, tried: Tried) -> None:
