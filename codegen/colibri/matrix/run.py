@@ -176,7 +176,7 @@ def _key(cell: Cell, board: Board, generator: str, versions: dict[str, str]) -> 
     programs = [standard_compiler(board).cc[0], *(emulator.program for emulator in board.emulators), cell.toolchain]
     for program in filter(None, programs):
         if program not in versions:
-            versions[program] = program_version([program]) if shutil.which(program) else ""
+            versions[program] = program_version(program) if shutil.which(program) else ""
     said = [versions[program] for program in programs if program]
     folders = [str(folder) for folder in (*clang_folders(), *zig_folders())] if cell.toolchain else []
     return hashlib.sha256(msgspec.json.encode([cell, board, generator, said, folders])).hexdigest()[:16]
