@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from colibri.export import cmake, pkg_config
+from colibri.export import cmake, pkg_config, python
 from colibri.export.form import Form
 
 FORMS: tuple[Form, ...] = (
     cmake.FORM,
     pkg_config.FORM,
+    python.FORM,
 )
