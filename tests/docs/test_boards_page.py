@@ -108,3 +108,30 @@ def test_the_page_names_families_words_and_alignments() -> None:
     assert f"a multiple of {VECTORS_ALIGN['arm']} on Arm" in PAGE
     assert f"of {VECTORS_ALIGN['riscv32']} on\n  RISC-V" in PAGE
     assert "my-board" not in board_names()
+
+
+@pytest.mark.emulator
+def test_the_way_to_a_board_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command of the page, in its order; what stands below it is what it prints."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    first, second = re.findall(r"<!-- try -->\n```console\n(.*?)```", PAGE, re.DOTALL)
+    (faults,) = re.findall(r"<!-- faults -->\n```console\n(.*?)```", PAGE, re.DOTALL)
+    path = tmp_path / "stm32f407-discovery.toml"
+
+    def follow(block: str, code: int = 0) -> None:
+        for command, shown in re.findall(r"^\$ colibri (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            assert main(command.split()) == code
+            printed = "".join(capsys.readouterr())
+            for line in shown.splitlines():
+                assert line.removesuffix("…").strip() in printed
+
+    follow(first)
+    text = path.read_text()
+    wrong = text.replace("0x0800_0000", "X").replace("0x2000_0000", "0x0800_0000").replace("X", "0x2000_0000")
+    path.write_text(wrong.replace('"Cortex-M4F"', '"Cortex-M4FP"'))
+    follow(faults, code=5)
+    path.write_text(text)
+    follow(second)
