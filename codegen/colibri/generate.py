@@ -24,7 +24,7 @@ from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.ops import Experts, Router
 from colibri.graph.work import work
-from colibri.package import SCHEMA, FastCode, HotWeights, Memory, ModelFacts, OpFact, Package
+from colibri.package import SCHEMA, FastCode, HotWeights, ModelFacts, OpFact, Package, used_regions
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, call_graph, named_in, reached
 from colibri.passes.pack import Layouts, plan_layouts
@@ -161,7 +161,7 @@ def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Com
         generator=f"colibri {__version__}",
         name=name,
         prefix=prefix,
-        board=for_regions(board, _used(board, placement.memory, fast)),
+        board=for_regions(board, used_regions(board, placement.memory, fast, hot_region(board))),
         scheme=str(options.scheme),
         kv=str(options.kv) if tokens else "",
         batch=0 if tokens else rows,
@@ -211,13 +211,6 @@ def _hot_facts(board: Board, files: Sequence[ModelBin]) -> HotWeights | None:
     if len(files) == 1:
         return None
     return HotWeights(hot_region(board), files[1].abi_hash.hex(), len(files[1].data), files[1].sections)
-
-
-def _used(board: Board, memory: Memory, fast: FastCode | None) -> set[str]:
-    """Regions that the package puts something into."""
-    fixed = {board.region_for(what).name for what in (Holds.CODE, Holds.WEIGHTS, Holds.DATA, Holds.STACK)}
-    fixed |= {hot_region(board)} - {""}
-    return {*fixed, *(block.region for block in memory.blocks), *([fast.region] if fast else [])}
 
 
 def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins) -> FastCode | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from colibri.boards.profile import Board
+from colibri.boards.profile import Board, Holds
 from colibri.checkpoint.untrusted import decoded, is_there, read_bounded
 from colibri.errors import BadInput, shown
 from colibri.toolchain.compiler import Compiler
@@ -267,6 +267,17 @@ class Package(msgspec.Struct, frozen=True):
         """Write ``package.json`` (sorted keys, so that equal packages are equal files)."""
         raw = msgspec.json.encode(self, order="sorted")
         (folder / FILE_NAME).write_bytes(msgspec.json.format(raw, indent=1) + b"\n")
+
+
+def used_regions(board: Board, memory: Memory, fast_code: FastCode | None, hot: str) -> set[str]:
+    """Names of the regions that a package puts something into.
+
+    Args:
+        hot: region of the weights in `hot.bin`; empty when there is none.
+    """
+    fixed = {board.region_for(what).name for what in (Holds.CODE, Holds.WEIGHTS, Holds.DATA, Holds.STACK)}
+    named = {hot, fast_code.region if fast_code else ""} - {""}
+    return {*fixed, *named, *(block.region for block in memory.blocks)}
 
 
 class _Version(msgspec.Struct, frozen=True):

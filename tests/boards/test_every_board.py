@@ -1,17 +1,18 @@
-"""Every board links the smallest example within its memory, whatever can be run."""
+"""Every board with memory of its own links the smallest example within it, whatever can be run."""
 
 from __future__ import annotations
 
 import pytest
 from board_packages import EXAMPLES, Make
+from selection import ALL, of_kind
 
-from colibri.boards.load import board_names
+from colibri.boards.profile import BoardKind
 from colibri.footprint.report import make_report
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import PRODUCT
 
 
-@pytest.mark.parametrize("board", board_names())
+@pytest.mark.parametrize("board", of_kind(BoardKind.BARE, [board.id for board in ALL]))
 def test_a_small_model_fits(board: str, make: Make) -> None:
     folder, package = make(EXAMPLES / "load-moe/top1-e3-tiny", board)
     assert build(folder, [PRODUCT])

@@ -68,6 +68,7 @@ _EXAMPLES = {
     "memory.holds": '["data", "stack", "arena"]',
     "memory.cost": "2",
     "memory.clock": "{ register = 0x5802_44DC, bits = 0x2000_0000 }",
+    "memory.needs": '"the application to set up the FMC before it calls the model"',
     "emulators.name": '"netduinoplus2"',
     "emulators.kind": '"qemu-system"',
     "emulators.proves": '"map"',

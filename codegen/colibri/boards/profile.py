@@ -108,6 +108,8 @@ class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         holds: what goes there; empty when nothing does by default. Several regions may hold the arena.
         clock: what switches the region on; None when it always is. An emulator has no such register.
         cost: time of a byte moved, relative to the fastest memory of the board: hot buffers go where it is small.
+        needs: what others must have done before the region answers, such as setting up an external memory: it goes on
+            "The region needs …", and stands in the README of packages that use it.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     holds: tuple[Holds, ...] = ()
     cost: int = 1
     clock: Clock | None = None
+    needs: str = ""
 
     @property
     def limit(self) -> int:

@@ -11,7 +11,7 @@ from colibri.boards.profile import Board, BoardKind, Clock, Emulator, EmulatorKi
 from colibri.emit.literals import comment_text
 from colibri.emit.templates import render
 from colibri.errors import BadInput
-from colibri.package import Block, FastCode, Memory, Package
+from colibri.package import Block, FastCode, Memory, Package, used_regions
 from colibri.paths import data_folder
 
 TEMPLATE = "package/board.ld.j2"
@@ -217,8 +217,7 @@ def _clock(board: Board, emulator: Emulator | None, plan: Plan) -> Clock:
     Raises:
         BadInput: two registers.
     """
-    used = {board.region_for(what).name for what in (Holds.CODE, Holds.WEIGHTS, Holds.DATA)} | {plan.hot}
-    used |= {block.region for block in plan.memory.blocks} | ({plan.fast_code.region} if plan.fast_code else set())
+    used = used_regions(board, plan.memory, plan.fast_code, plan.hot)
     clocks = [region.clock for region in board.memory if region.name in used and region.clock is not None]
     if emulator is not None or not clocks:
         return Clock(0, 0)

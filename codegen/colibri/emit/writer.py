@@ -21,7 +21,7 @@ from colibri.emit.module import Module
 from colibri.emit.templates import render
 from colibri.errors import BadInput, UsageError, no_room
 from colibri.graph.graph import Graph
-from colibri.package import FILE_NAME, Memory, Package, load_package
+from colibri.package import FILE_NAME, Memory, Package, load_package, used_regions
 from colibri.passes.place import CONTEXT_BYTES
 from colibri.paths import data_folder
 from colibri.toolchain.buildfiles import Sources, image_suffix, script_name, write_build_files
@@ -314,11 +314,19 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "licence": comment_text(contents.licence or "", 200),
         "dropped": [comment_text(note, 200) for note in graph.dropped],
         "fpu": package.board.cpu.fpu,
+        "needs": _needs(package),
         "bare": package.board.kind is BoardKind.BARE,
         "kind": str(package.board.kind),
         "suffix": image_suffix(package.board),
         "emulators": [emulator.name for emulator in package.board.emulators],
     }
+
+
+def _needs(package: Package) -> list[tuple[str, str]]:
+    """Regions that the package uses, and what each needs of others before it answers."""
+    hot = package.hot_weights.region if package.hot_weights else ""
+    used = used_regions(package.board, package.memory, package.fast_code, hot)
+    return [(one.name, comment_text(one.needs, 200)) for one in package.board.memory if one.needs and one.name in used]
 
 
 @dataclass(frozen=True)

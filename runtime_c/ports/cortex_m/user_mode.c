@@ -107,7 +107,8 @@ _Noreturn void port_run(void);
 __attribute__((naked)) void port_start(void)
 {
     /* Armv6-M has no such load, but what runs this image is no such core. */
-    __asm__ volatile(".arch armv7-m\n\t"
+    __asm__ volatile(".syntax unified\n\t"
+                     ".arch armv7-m\n\t"
                      "ldr sp, =port_stack_top\n\t"
                      "bl  port_run\n\t"
                      ".ltorg");
