@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from colibri.export import cmake, pkg_config, python
+from colibri.export import cmake, pkg_config, python, rust
 from colibri.export.form import Form
 
 FORMS: tuple[Form, ...] = (
     cmake.FORM,
     pkg_config.FORM,
     python.FORM,
+    rust.FORM,
 )
