@@ -10,7 +10,7 @@ DIGEST, OTHER = "a" * 64, "b" * 64
 def result(board: str, code: int = 0, error: str = "", **facts: object) -> Result:
     """Of one model."""
     facts = {"toolchain": "gcc", **facts} if facts else facts
-    return Result("model", board, "w8a8", f"model-{board}/package", code, error, **facts)  # type: ignore[arg-type]
+    return Result("/x/model", "model", board, "w8a8", f"model-{board}/package", code, error, **facts)  # type: ignore[arg-type]
 
 
 EQUAL = Run("qemu", "map", State.EQUAL, DIGEST, 1234567, "token")

@@ -30,10 +30,16 @@ def test_the_worst_code_stands_for_all() -> None:
 
 
 def test_the_digest_is_what_most_runs_gave() -> None:
-    assert ALL.digests() == {("model", "w8a8"): DIGEST}
+    assert ALL.digests() == {("/x/model", "w8a8"): DIGEST}
     assert ALL.totals() == "7 cells: 5 built, 4 fit, 3 ran, NOT all to the same bits"
     assert FINE.totals() == "2 cells: 2 built, 2 fit, 2 ran, all to the same bits"
     assert Matrix(1, (NO_TOOL,)).totals() == "1 cell: 0 built, 0 fit, 0 ran"
+
+
+def test_two_models_of_one_name_are_two_models() -> None:
+    other = msgspec.structs.replace(WRONG, source="/y/model")
+    assert Matrix(1, (GOOD, other)).totals().endswith("all to the same bits")
+    assert table(Matrix(1, (GOOD, other))).count("model, w8a8: ") == 2
 
 
 def test_the_table_says_what_became_of_each() -> None:

@@ -14,7 +14,7 @@ from colibri.claim import claimed
 from colibri.errors import ColibriError, DoesNotFit, shown
 from colibri.footprint.report import Report, make_report
 from colibri.generate import generate
-from colibri.matrix.model import Cell, Result, Run, State, worst
+from colibri.matrix.model import Cell, Result, Run, State, nothing, worst
 from colibri.recipe import parse_recipe
 from colibri.reserve import fit_stack
 from colibri.testing import EmulatorResult, check_package
@@ -112,8 +112,7 @@ def _run(result: EmulatorResult) -> Run:
 
 
 def _result(cell: Cell, folder: Path, code: int, error: str) -> Result:
-    checkpoint, board = Path(cell.checkpoint).resolve().name, Path(cell.board).name.removesuffix(".toml")
-    return Result(checkpoint, board, cell.recipe, f"{folder.parent.name}/{folder.name}", code, error)
+    return nothing(cell, f"{folder.parent.name}/{folder.name}", code, error)
 
 
 def _bytes(report: Report, kind: MemoryKind) -> int:

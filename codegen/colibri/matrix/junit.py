@@ -18,14 +18,13 @@ def junit_xml(matrix: Matrix) -> str:
     What does not fit, or has other bits, is a failure; what could not be tried is an error.
     """
     root = ET.Element("testsuites")
-    common = matrix.digests()
-    for model, digest in common.items():
-        results = [cell for cell in matrix.cells if cell.model == model]
-        suite = ET.SubElement(root, "testsuite", name=_text(f"{model[0]} {model[1]}"))
+    for digest, results in matrix.models():
+        name = f"{results[0].checkpoint} {results[0].recipe}"
+        suite = ET.SubElement(root, "testsuite", name=_text(name))
         for result in results:
             _add(suite, result, digest)
-        for name, element in (("failures", "failure"), ("errors", "error")):
-            suite.set(name, str(len(suite.findall(f"testcase/{element}"))))
+        for key, element in (("failures", "failure"), ("errors", "error")):
+            suite.set(key, str(len(suite.findall(f"testcase/{element}"))))
         suite.set("tests", str(len(results)))
         suite.set("skipped", "0")
         suite.set("time", f"{sum(result.seconds for result in results):.1f}")

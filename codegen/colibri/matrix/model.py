@@ -75,7 +75,8 @@ class Result(msgspec.Struct, frozen=True):
     """What became of a cell.
 
     Attributes:
-        checkpoint: name of its folder.
+        source: the checkpoint's folder.
+        checkpoint: its name.
         board: its name.
         package: its folder in that of the matrix.
         toolchain: as asked for, or else the family of the board's own compiler; empty when there was none.
@@ -89,6 +90,7 @@ class Result(msgspec.Struct, frozen=True):
         seconds: that it took.
     """
 
+    source: str
     checkpoint: str
     board: str
     recipe: str
@@ -107,7 +109,7 @@ class Result(msgspec.Struct, frozen=True):
     @property
     def model(self) -> tuple[str, str]:
         """What all boards are to give the same bits for."""
-        return (self.checkpoint, self.recipe)
+        return (self.source, self.recipe)
 
 
 class Matrix(msgspec.Struct, frozen=True):
@@ -119,6 +121,11 @@ class Matrix(msgspec.Struct, frozen=True):
     def to_json(self) -> str:
         """Indented, with sorted keys."""
         return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1).decode() + "\n"
+
+    def models(self) -> list[tuple[str, list[Result]]]:
+        """The cells of each model, and the digest that most of its runs gave."""
+        common = self.digests()
+        return [(digest, [cell for cell in self.cells if cell.model == model]) for model, digest in common.items()]
 
     @property
     def code(self) -> int:
@@ -142,6 +149,12 @@ class Matrix(msgspec.Struct, frozen=True):
         fit = sum(bool(cell.fits) for cell in built)
         plural = "" if len(self.cells) == 1 else "s"
         return f"{len(self.cells)} cell{plural}: {len(built)} built, {fit} fit, {len(ran)} ran{bits}"
+
+
+def nothing(cell: Cell, package: str, code: int, error: str) -> Result:
+    """The result of a cell of which nothing else is known."""
+    board = _last(cell.board).removesuffix(".toml")
+    return Result(cell.checkpoint, _last(cell.checkpoint), board, cell.recipe, package, code, error)
 
 
 def worst(codes: Iterable[int]) -> int:

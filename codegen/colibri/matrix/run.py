@@ -24,7 +24,7 @@ from colibri.checkpoint.untrusted import is_there
 from colibri.claim import claimed
 from colibri.errors import BadInput, UsageError, no_room, shown
 from colibri.matrix.cell import CELL, PACKAGE, RESULT
-from colibri.matrix.model import SCHEMA, Cell, Matrix, Result
+from colibri.matrix.model import SCHEMA, Cell, Matrix, Result, nothing
 from colibri.paths import data_folder
 from colibri.recipe import parse_recipe, recipe_text
 from colibri.toolchain.build import ninja_program
@@ -202,9 +202,7 @@ def _read(folder: Path, cell: Cell | None) -> Result:
     except (OSError, msgspec.DecodeError):
         if cell is None:
             cell = msgspec.json.decode((folder / CELL).read_bytes(), type=Cell)
-        checkpoint, board = Path(cell.checkpoint).name, Path(cell.board).name.removesuffix(".toml")
-        package = f"{folder.name}/{PACKAGE}"
-        return Result(checkpoint, board, cell.recipe, package, 70, "the cell ended without a result")
+        return nothing(cell, f"{folder.name}/{PACKAGE}", 70, "the cell ended without a result")
 
 
 def _write(path: Path, raw: bytes) -> None:

@@ -50,10 +50,8 @@ def rows(results: Sequence[Result], common: str) -> list[Row]:
 
 def print_matrix(matrix: Matrix, console: Console) -> None:
     """A table for each model, below it what went wrong."""
-    common = matrix.digests()
-    for model, digest in common.items():
-        results = [cell for cell in matrix.cells if cell.model == model]
-        title = f"{printable(model[0])}, {model[1]}" + (f": {digest[:16]}" if digest else "")
+    for digest, results in matrix.models():
+        title = f"{printable(results[0].checkpoint)}, {results[0].recipe}" + (f": {digest[:16]}" if digest else "")
         console.print(Text(title, "bold"), soft_wrap=True)
         console.print(_table(rows(results, digest)))
         for result in results:
@@ -93,10 +91,8 @@ def matrix_markdown(matrix: Matrix, level: int = 3) -> str:
         level: of the headings.
     """
     parts = []
-    common = matrix.digests()
-    for model, digest in common.items():
-        results = [cell for cell in matrix.cells if cell.model == model]
-        parts += [f"{'#' * level} {plain(model[0])}, `{model[1]}`", ""]
+    for digest, results in matrix.models():
+        parts += [f"{'#' * level} {plain(results[0].checkpoint)}, `{results[0].recipe}`", ""]
         if digest:
             parts += [f"All that is the same has the digest `{digest[:16]}`.", ""]
         parts += [*head(*COLUMNS)]
