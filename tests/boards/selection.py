@@ -5,6 +5,7 @@
 - `COMPILERS`: each distinct way to compile, once.
 - `TELLING`: each port, set of kernels, architecture and feature of memory, once.
 - `ROOMY`: the same, of boards that have room for the language model of the examples.
+- `OFTEN`: of these a few, for what runs the language model many times.
 
 test_selection.py holds them to that. A new board needs no change here: it joins where it adds something.
 """
@@ -106,6 +107,7 @@ RUNS = covering(runs_of, ALL)
 COMPILERS = covering(lambda board: [compiler_of(board)], ALL)
 TELLING = covering(features_of, ALL)
 ROOMY = covering(features_of, filter(is_roomy, ALL))
+OFTEN = [name for name in ROOMY if name in _FIRST]
 
 
 def boards_with_models(sensor: Iterable[str], language: Iterable[str]) -> pytest.MarkDecorator:

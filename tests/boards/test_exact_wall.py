@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
-from selection import ROOMY, TELLING, boards_with_models, of_kind
+from selection import OFTEN, TELLING, boards_with_models, of_kind
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, BoardKind, Emulator, Holds, MemoryKind
@@ -29,7 +29,7 @@ from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import PRODUCT, image_name, product_trap, script_name
 
-SELECTED = boards_with_models(of_kind(BoardKind.BARE, TELLING), of_kind(BoardKind.BARE, ROOMY))
+SELECTED = boards_with_models(of_kind(BoardKind.BARE, TELLING), of_kind(BoardKind.BARE, OFTEN))
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
     "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),

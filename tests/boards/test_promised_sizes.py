@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
-from selection import ROOMY, TELLING, boards_with_models, with_elf
+from selection import OFTEN, TELLING, boards_with_models, with_elf
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import BoardKind
@@ -47,7 +47,7 @@ def tool(package: Package, name: str, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@boards_with_models(with_elf(TELLING), with_elf(ROOMY))
+@boards_with_models(with_elf(TELLING), with_elf(OFTEN))
 def test_the_library_shows_its_interface_and_nothing_else(board: str, model: str, make: Make, tmp_path: Path) -> None:
     checkpoint, options = MODELS[model]
     folder, package = make(EXAMPLES / checkpoint, board, options)

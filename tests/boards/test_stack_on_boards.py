@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
-from selection import COMPILERS, ROOMY, TELLING, boards_with_models, of_kind, with_elf
+from selection import COMPILERS, OFTEN, TELLING, boards_with_models, of_kind, with_elf
 
 from colibri.boards.profile import BoardKind, EmulatorKind
 from colibri.emulate.symbols import Symbols
@@ -23,8 +23,8 @@ from colibri.reserve import fit_stack
 from colibri.testing import check_package
 from colibri.toolchain.build import build
 
-BARE = boards_with_models(of_kind(BoardKind.BARE, COMPILERS), of_kind(BoardKind.BARE, ROOMY))
-LINUX = boards_with_models(of_kind(BoardKind.LINUX, TELLING), of_kind(BoardKind.LINUX, ROOMY))
+BARE = boards_with_models(of_kind(BoardKind.BARE, COMPILERS), of_kind(BoardKind.BARE, OFTEN))
+LINUX = boards_with_models(of_kind(BoardKind.LINUX, TELLING), of_kind(BoardKind.LINUX, OFTEN))
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
     "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
@@ -50,7 +50,7 @@ def require(board: str, entry: ObservedEntry) -> None:
 
 
 @pytest.mark.emulator
-@boards_with_models([*of_kind(BoardKind.BARE, COMPILERS), *of_kind(BoardKind.LINUX, TELLING)], with_elf(ROOMY))
+@boards_with_models([*of_kind(BoardKind.BARE, COMPILERS), *of_kind(BoardKind.LINUX, TELLING)], with_elf(OFTEN))
 def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> None:
     folder, package = made(model, board, make)
     runs = observe(folder)
