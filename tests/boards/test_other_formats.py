@@ -26,7 +26,7 @@ IMPORTS = [("wasi_snapshot_preview1", name) for name in ("fd_read", "fd_write", 
 
 def made(board: str, make: Make) -> tuple[Path, Package, Path]:
     folder, package = make(EXAMPLES / "shakespeare-moe", board, LANGUAGE)
-    assert build(folder, product_targets(package.board))
+    assert build(folder, product_targets(package.board, package.board.toolchain.family))
     return folder, package, folder / product_name(package.board)
 
 
@@ -91,7 +91,7 @@ def test_sections_of_a_windows_program(make: Make) -> None:
 @pytest.mark.parametrize("board", [*WASM, "windows-x86-64"])
 def test_a_damaged_image_is_refused(board: str, make: Make, tmp_path: Path) -> None:
     folder, package = make(EXAMPLES / "load-moe/top1-e4", board, name=tmp_path.name)
-    assert build(folder, product_targets(package.board))
+    assert build(folder, product_targets(package.board, package.board.toolchain.family))
     image = folder / product_name(package.board)
     whole = image.read_bytes()
     for damaged in (b"", whole[:7], whole[: len(whole) // 2], b"\x7fELF" + whole[4:], whole[:8] + b"\xff" * 40):

@@ -90,7 +90,7 @@ def check_linux(report: Report, package: Package, elf: Path) -> None:
 def test_totals_are_those_of_binutils(board: str, model: str, options: Options, make: Make, tmp_path: Path) -> None:
     folder, package = make(EXAMPLES / model, board, options)
     assert len(package.memory.blocks) == (2 if options.prefill else 1)
-    build(folder, product_targets(package.board))
+    build(folder, product_targets(package.board, package.board.toolchain.family))
     elf = folder / "build/product.elf"
     report = make_report(folder)
     alone = report_on_elf(elf)

@@ -49,7 +49,7 @@ def test_predictions_are_within_their_bounds(board_id: str, demo: str, tmp_path:
     assert estimate is not None and estimate.within is not None and estimate.board == board_id
     if compiler_of(board) != estimate.compiler:
         pytest.skip(f"the bounds hold for {estimate.compiler}, here is {compiler_of(board)}")
-    build(tmp_path / "out", product_targets(board))
+    build(tmp_path / "out", product_targets(board, board.toolchain.family))
     report = make_report(tmp_path / "out")
     assert abs(estimate.code - linked(report, GroupKind.CODE)) <= estimate.within.code
     assert abs(estimate.tables - linked(report, GroupKind.TABLES)) <= estimate.within.tables

@@ -85,7 +85,7 @@ def converted(product: Path) -> bytes:
     raw = product.with_suffix(".raw")
     command = [sys.executable, "-m", "adafruit_uf2.uf2conv", str(product), "--convert", "-o", str(raw)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "CompilerFamily ID is RP2040, hex value is 0xe48bff56" in said and "Target Address is 0x08000000" in said
+    assert "Family ID is RP2040, hex value is 0xe48bff56" in said and "Target Address is 0x08000000" in said
     image = product.with_suffix(".bin").stat().st_size
     whole = raw.read_bytes()
     assert not any(whole[image:])

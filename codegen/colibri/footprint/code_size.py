@@ -123,8 +123,15 @@ def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
         kernels=sizes.kernels,
         board=choice.board,
         compiler=measured.compiler,
-        within=measured.within.get(package.scheme) if choice.own else None,
+        within=measured.within.get(package.scheme) if choice.own and _made_by(measured, package) else None,
     )
+
+
+def _made_by(measured: Measured, package: Package) -> bool:
+    """Whether the package names the compiler that was measured, with no options of the user's."""
+    compiler = package.compiler
+    own = compiler is None or compiler.cc[0] == measured.compiler.split()[0]
+    return own and not package.board.toolchain.cflags
 
 
 def predict(module: Module, package: Package, measured: Measured) -> Sizes:

@@ -105,11 +105,13 @@ class Modelled(msgspec.Struct, frozen=True):
         board: on which was measured what functions take; the report's own, or a similar one.
         compiler: with which.
         within: group to how far its prediction may be off, in bytes; empty when the measurement is of another board.
+        built_with: another compiler, for which the prediction does not hold; empty when it is that one.
     """
 
     board: str
     compiler: str
     within: dict[GroupKind, int]
+    built_with: str = ""
 
     def text(self, board: str) -> str:
         """The same in words, for a report on ``board``."""
@@ -119,6 +121,8 @@ class Modelled(msgspec.Struct, frozen=True):
             words += f" on {self.board}, the most similar board that was measured"
         if self.within:
             words += f", within {', '.join(f'{self.within[kind]:,}' for kind in kinds)} bytes"
+        if self.built_with:
+            words += f"; the code is of {self.built_with}, and takes what that makes of it"
         return words
 
 
@@ -252,6 +256,8 @@ def _modelled(package: Package) -> Modelled | None:
     estimate = package.code_estimate
     if estimate is None:
         return None
+    compiler = package.compiler
+    own = compiler is None or compiler.cc[0] == estimate.compiler.split()[0]
     return Modelled(
         board=estimate.board,
         compiler=estimate.compiler,
@@ -262,6 +268,7 @@ def _modelled(package: Package) -> Modelled | None:
         }
         if estimate.within
         else {},
+        built_with=" ".join(compiler.cc) if compiler and not own else "",
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-_LINE = re.compile(r"^\s*([0-9a-f]+):\t([^\n]*)$", re.MULTILINE)
+_LINE = re.compile(r"^\s*([0-9a-f]+):[ ]*\t([^\n]*)$", re.MULTILINE)  # GNU objdump, and LLVM's with its spaces
 _LABEL = re.compile(r"<([^>]*)>")
 
 
@@ -92,9 +92,20 @@ def parse_disassembly(text: str, comment: str) -> list[Instruction]:
         if " " in name:
             name, _, more = name.partition(" ")
             operands = f"{more} {operands}"
+        if (name, operands.strip()) in (("bx", "ip"), ("bx", "r12")) and (far := _thunk_target(found[-2:])) is not None:
+            name, operands = "b.w", f"{far:x}"
         label = _LABEL.search(line)
         found.append(Instruction(int(address, 16), name, operands.strip(), label[1] if label else "", rest.strip()))
     return found
+
+
+def _thunk_target(halves: list[Instruction]) -> int | None:
+    """Where lld goes with ``bx ip`` behind ``movw`` and ``movt``, when code is too far for a branch."""
+    found = [re.fullmatch(r"(?:ip|r12), #(\d+)", half.operands) for half in halves]
+    if [half.name for half in halves] != ["movw", "movt"] or not all(found):
+        return None
+    low, high = (int(match[1]) for match in found if match)
+    return (high << 16 | low) & ~1
 
 
 def _first_hex(text: str) -> int | None:

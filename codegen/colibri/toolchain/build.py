@@ -10,10 +10,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from colibri.boards.profile import Board
+from colibri.boards.profile import Board, Holds
 from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, in_bytes, lack_of_room, no_room
-from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_UF2, product_targets
-from colibri.toolchain.places import path_for
+from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_BIN, PRODUCT_HEX, PRODUCT_UF2, product_targets
+from colibri.toolchain.places import compiler_of, path_for
+from colibri.toolchain.raw_image import write_raw_image
 from colibri.toolchain.uf2 import write_uf2
 
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
@@ -94,12 +95,16 @@ def build_product(folder: Path, board: Board) -> bool:
         UsageError: nothing can be written there, or the disk is full.
     """
     _unlink(folder / PRODUCT_UF2)
-    fits = build(folder, product_targets(board))
-    if fits and board.flash.uf2:
-        try:
+    family = compiler_of(folder, board).compiler.family
+    targets = product_targets(board, family)
+    fits = build(folder, targets)
+    try:
+        if fits and board.flash.uf2:
             write_uf2(folder / PRODUCT, folder / PRODUCT_UF2, board.flash.uf2)
-        except OSError as error:
-            raise no_room(str(folder), error, _HINT) from None
+        if fits and PRODUCT_HEX in targets and PRODUCT_BIN not in targets:
+            write_raw_image(folder / PRODUCT, folder / PRODUCT_BIN, board.region_for(Holds.CODE))
+    except OSError as error:
+        raise no_room(str(folder), error, _HINT) from None
     return fits
 
 

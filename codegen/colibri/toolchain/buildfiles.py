@@ -20,8 +20,6 @@ PRODUCT_BIN = "build/product.bin"
 PRODUCT_HEX = "build/product.hex"
 PRODUCT_UF2 = "build/product.uf2"  # not of ninja: objcopy does not know the format
 
-_FLASHED = (PRODUCT_BIN, PRODUCT_HEX)
-
 _SUFFIXES = {BoardKind.WASM: ".wasm", BoardKind.WINDOWS: ".exe"}
 
 _LIBRARY = "library"  # the rule, and the folder, of the archive's objects
@@ -115,9 +113,16 @@ def script_name(board: Board, emulator: Emulator | None) -> str:
     return "port/board.ld" if emulator is None or runs_product(board, emulator) else f"port/{emulator.name}.ld"
 
 
-def product_targets(board: Board) -> list[str]:
-    """What `colibri build` makes: the product and, on bare metal, its raw and hexadecimal forms."""
-    return [product_name(board), *(_FLASHED if board.kind is BoardKind.BARE else ())]
+def product_targets(board: Board, family: CompilerFamily) -> list[str]:
+    """What ninja makes of the product: the image and, on bare metal, its raw and hexadecimal forms."""
+    return [product_name(board), *_flashed(board, family)]
+
+
+def _flashed(board: Board, family: CompilerFamily) -> tuple[str, ...]:
+    """Zig's objcopy puts RAM into a raw image, up to gigabytes of zeros."""
+    if board.kind is not BoardKind.BARE:
+        return ()
+    return (PRODUCT_HEX,) if family is CompilerFamily.ZIG else (PRODUCT_BIN, PRODUCT_HEX)
 
 
 def write_build_files(
@@ -182,10 +187,11 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
         "elsewhere": " -R .model" if bare and board.region_for(Holds.WEIGHTS) != board.region_for(Holds.CODE) else "",
         "programs": _programs(board, sources),
         "images": images,
+        "flashed": "".join(f", {PurePosixPath(path).suffix}" for path in _flashed(board, compiler.family)),
         "defaults": [
             f"build/lib{prefix}.a",
             *(f"{image.name}{suffix}" for image in images),
-            *(_FLASHED if bare else ()),
+            *_flashed(board, compiler.family),
         ],
     }
 

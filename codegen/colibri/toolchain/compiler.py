@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,7 @@ def zig_for(board: Board, cc: str = "zig") -> Compiler:
     Raises:
         BadInput: it has no such target.
     """
-    target, flags = zig_options(board.toolchain.clang_target, board.toolchain.flags)
+    target, flags = zig_options(board.toolchain.clang_target, _clang_flags(board.toolchain.flags))
     return Compiler(
         family=CompilerFamily.ZIG,
         cc=(cc, "cc"),
@@ -168,6 +169,6 @@ def _sysroot(board: Board) -> tuple[str, ...]:
 
 
 def _clang_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """What one of gcc's options turns off are two passes of LLVM."""
+    """What one of gcc's options turns off are two passes of LLVM; it knows no pairs of cores."""
     more = ("-fno-slp-vectorize",) if "-fno-tree-vectorize" in flags else ()
-    return (*flags, *more)
+    return (*(re.sub(r"^(-mcpu=[a-z0-9-]+)\.[a-z0-9-]+", r"\1", flag) for flag in flags), *more)

@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
-from colibri.boards.profile import CompilerFamily
+from colibri.boards.profile import Board, CompilerFamily
 from colibri.errors import ToolMissing, no_room
 from colibri.package import FILE_NAME, load_package
 from colibri.toolchain.compiler import Compiler, Installed, search_path, standard_compiler
@@ -19,13 +19,18 @@ _VERSIONED = re.compile(r"clang-(\d+)$")
 
 
 def clang_folders() -> list[Path]:
-    """Folders of clangs with a version behind their name, the newest first; there it is called just ``clang``."""
+    """Folders of clangs with a version behind their name, the newest first; there it is called just ``clang``.
+
+    Without the one that the ``PATH`` has under that name.
+    """
     found: dict[Path, int] = {}
+    first = shutil.which("clang")
+    own = Path(first).resolve().parent if first else None
     for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
         for program in Path(place or ".").glob("clang-*"):
             if (version := _VERSIONED.fullmatch(program.name)) and (program.resolve().parent / "clang").exists():
                 found.setdefault(program.resolve().parent, int(version[1]))
-    return sorted(found, key=lambda folder: -found[folder])
+    return sorted(found.keys() - {own}, key=lambda folder: -found[folder])
 
 
 def zig_folders() -> list[Path]:
@@ -51,8 +56,14 @@ def remember(package: Path, installed: Installed) -> None:
         raise no_room(str(path), error) from None
 
 
-def compiler_of(package_folder: Path) -> Installed:
-    """The compiler of a package, where it was when it was built, or else where such a compiler usually is."""
+def compiler_of(package_folder: Path, board: Board | None = None) -> Installed:
+    """The compiler of a package, where it was when it was built, or else where such a compiler usually is.
+
+    Args:
+        board: whose own compiler it is while the folder has no `package.json`.
+    """
+    if board is not None and not (package_folder / FILE_NAME).is_file():
+        return Installed(standard_compiler(board), _recorded(package_folder))
     package = load_package(package_folder)
     compiler = package.compiler or standard_compiler(package.board)
     return Installed(compiler, _folder(package_folder, compiler))

@@ -45,7 +45,7 @@ def zig_options(clang_target: str, flags: Sequence[str]) -> tuple[str, tuple[str
 
     Args:
         clang_target: value of ``--target``.
-        flags: processor options of gcc and clang; those that zig has as well stay as they are.
+        flags: processor options of clang; those that zig has as well stay as they are.
 
     Raises:
         BadInput: zig has no such target.
@@ -64,8 +64,6 @@ def zig_options(clang_target: str, flags: Sequence[str]) -> tuple[str, tuple[str
         cpu += _added(_fpu(values.get("-mcpu", ""), values.get("-mfpu", "auto")))
     taken = ("-mcpu=", "-march=", *(("-mfpu=", "-mfloat-abi=", "-mthumb") if arm else ()))
     others = [flag.replace("=medany", "=medium") for flag in flags if not flag.startswith(taken)]
-    if "-fno-tree-vectorize" in others:
-        others.append("-fno-slp-vectorize")
     return f"{arch}-{system}-{abi}", (*((f"-mcpu={cpu}",) if cpu else ()), *others)
 
 
