@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -172,6 +173,31 @@ def test_a_board_with_linux_gets_a_copy(tmp_path: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
     assert main(["flash", str(folder)]) == 0
     assert "scp build/product.elf USER@HOST:" in capsys.readouterr().out
+
+
+def test_what_the_board_needs_besides_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Pico has a second stage of somebody else's before the program."""
+    folder = tmp_path / "package"
+    checkpoint = str(EXAMPLES / "load-moe/top1-e3-tiny")
+    assert main(["generate", checkpoint, "--board", "raspberry-pi-pico", "-o", str(folder)]) == 0
+    capsys.readouterr()
+    (tmp_path / "mounts").write_text("/dev/sdb1 /media/me/RPI-RP2 vfat rw 0 0\n")
+    assert main(["flash", str(folder), "--dry-run"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == ["cp build/product.uf2 /media/me/RPI-RP2/", "sync"]
+    assert captured.err.startswith("colibri: warning: flash needs a second-stage bootloader")
+
+
+def test_families_are_those_of_the_published_list() -> None:
+    """The list is utils/uf2families.json of github.com/microsoft/uf2, as the converter carries it."""
+    text = (files("adafruit_uf2") / "uf2families.json").read_text()
+    families = {int(one["id"], 16): one["short_name"] for one in json.loads(text)}
+    named = {name: families[uf2] for name in board_names() if (uf2 := load_board(name).flash.uf2)}
+    assert named == {
+        "raspberry-pi-pico": "RP2040",
+        "raspberry-pi-pico-2": "RP2350_ARM_S",
+        "raspberry-pi-pico-2-riscv": "RP2350_RISCV",
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in board_names() if load_board(name).kind is BoardKind.BARE])

@@ -55,7 +55,7 @@ def test_every_byte_goes_to_its_address_and_the_rest_is_zero(pieces: list[tuple[
 
 
 def test_a_touched_sector_has_no_gap_before_the_last_page() -> None:
-    """RP2040-E14: the boot ROM would erase the sector again."""
+    """RP2040-E14: the boot ROM may lose it."""
     written = read_uf2(uf2([(0x1000_0300, b"a"), (0x1000_2500, b"b")], RP2040), RP2040)
     pages = sorted({address & ~255 for address in written})
     assert pages == [*range(0x1000_0000, 0x1000_1000, 256), *range(0x1000_2000, 0x1000_2600, 256)]

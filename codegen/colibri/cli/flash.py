@@ -26,13 +26,15 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
     import json
 
     from colibri.boards.profile import BoardKind
+    from colibri.emit.writer import region_needs
     from colibri.errors import DoesNotFit
     from colibri.flash.write import choose, run
     from colibri.package import load_package
     from colibri.toolchain.build import build_product
     from colibri.toolchain.buildfiles import PRODUCT
 
-    board = load_package(package).board
+    facts = load_package(package)
+    board = facts.board
     if board.kind is BoardKind.LINUX:
         line = f"scp {PRODUCT} USER@HOST:"
         if as_json:
@@ -41,6 +43,8 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
             click.echo(f"A board with Linux is not flashed: the program is copied, in {package} by\n  {line}")
         return
     way = choose(board, tool)
+    for region, needed in region_needs(facts):
+        click.echo(f"colibri: warning: {region} needs {needed}", err=True)
     if not dry_run and not build_product(package, board):
         raise DoesNotFit("the product does not fit", where=board.id, hint="see `colibri report`")
     if not as_json:

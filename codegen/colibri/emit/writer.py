@@ -314,7 +314,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "licence": comment_text(contents.licence or "", 200),
         "dropped": [comment_text(note, 200) for note in graph.dropped],
         "fpu": package.board.cpu.fpu,
-        "needs": _needs(package),
+        "needs": region_needs(package),
         "bare": package.board.kind is BoardKind.BARE,
         "kind": str(package.board.kind),
         "suffix": image_suffix(package.board),
@@ -322,7 +322,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
     }
 
 
-def _needs(package: Package) -> list[tuple[str, str]]:
+def region_needs(package: Package) -> list[tuple[str, str]]:
     """Regions that the package uses, and what each needs of others before it answers."""
     hot = package.hot_weights.region if package.hot_weights else ""
     used = used_regions(package.board, package.memory, package.fast_code, hot)

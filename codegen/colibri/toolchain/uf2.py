@@ -18,8 +18,8 @@ _HAS_FAMILY = 0x2000  # flag: the header's last word is the family id
 _PAGE = 256  # bytes of flash in a block
 _ROOM = 476  # bytes that a block has for them
 
-# RP2040 datasheet, erratum RP2040-E14: its boot ROM erases a sector at the first page that it gets of it, and again
-# when pages are missing in between. So a sector that is touched is sent without gaps, up to the last page of all.
+# RP2040 datasheet, erratum RP2040-E14: its boot ROM may lose a sector of which pages are missing,
+# except the last. So a sector that is touched is sent without gaps, up to the last page of all.
 _SECTOR = 4096
 
 
