@@ -143,6 +143,13 @@ def test_ops_have_names(package: Path, capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
+def test_where_there_is_no_stub_for_gdb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(SENSOR), "--board", "wasm32", "-o", str(tmp_path / "package")]) == 0
+    capsys.readouterr()
+    assert main(["debug", str(tmp_path / "package")]) == 2
+    assert "gdb does not debug wasmtime" in capsys.readouterr().err
+
+
 @pytest.mark.emulator
 def test_a_stop_that_there_is_not(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need_gdb()

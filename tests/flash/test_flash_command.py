@@ -173,6 +173,8 @@ def test_a_board_with_linux_gets_a_copy(tmp_path: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
     assert main(["flash", str(folder)]) == 0
     assert "scp build/product.elf USER@HOST:" in capsys.readouterr().out
+    assert main(["flash", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ran"] is False
 
 
 def test_what_the_board_needs_besides_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,16 +31,16 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
     from colibri.flash.write import choose, run
     from colibri.package import load_package
     from colibri.toolchain.build import build_product
-    from colibri.toolchain.buildfiles import PRODUCT
+    from colibri.toolchain.buildfiles import image_suffix
 
     facts = load_package(package)
     board = facts.board
-    if board.kind is BoardKind.LINUX:
-        line = f"scp {PRODUCT} USER@HOST:"
+    if board.kind is not BoardKind.BARE:
+        line = f"scp build/product{image_suffix(board)} USER@HOST:"
         if as_json:
             click.echo(json.dumps({"tool": "scp", "lines": [line], "ran": False}, indent=1))
         else:
-            click.echo(f"A board with Linux is not flashed: the program is copied, in {package} by\n  {line}")
+            click.echo(f"Only bare metal is flashed; this program is copied, in {package} by\n  {line}")
         return
     way = choose(board, tool)
     for region, needed in region_needs(facts):

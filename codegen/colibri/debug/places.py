@@ -16,9 +16,9 @@ from colibri.errors import BadInput
 from colibri.footprint.call_tree import disassemble
 from colibri.footprint.stack_effects import READERS, Flow, Instruction
 from colibri.package import Package
+from colibri.toolchain.places import disassembler
 
 _SOURCE = "src/model.c"
-_AGAIN = "build the package again"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def op_places(folder: Path, package: Package, image: Path) -> dict[tuple[str, in
     """
     text = (folder / _SOURCE).read_text(encoding="utf-8")
     kernels, functions = read_source(text)
-    by_line = _calls_by_line(package, image, kernels)
+    by_line = _calls_by_line(folder, package, image, kernels)
     places: dict[tuple[str, int], list[CallPlace]] = {}
     counts = _calls_of_ops(package)
     for function in functions:
@@ -76,7 +76,9 @@ def _calls_of_ops(package: Package) -> dict[str, list[int]]:
     return counts
 
 
-def _calls_by_line(package: Package, image: Path, kernels: Iterable[str]) -> dict[tuple[int, str], list[int]]:
+def _calls_by_line(
+    folder: Path, package: Package, image: Path, kernels: Iterable[str]
+) -> dict[tuple[int, str], list[int]]:
     """Line of the model's source and kernel to the addresses of the calls."""
     arch = package.board.cpu.arch
     if arch not in READERS:
@@ -85,7 +87,7 @@ def _calls_by_line(package: Package, image: Path, kernels: Iterable[str]) -> dic
     lines = _Lines(image)
     known = frozenset(kernels)
     found: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for one in disassemble(image, f"{package.board.toolchain.prefix}objdump", comment):
+    for one in disassemble(image, disassembler(folder), comment):
         kernel = _kernel_of(one, known)
         if kernel and decode(one).flow in (Flow.CALL, Flow.JUMP) and (line := lines.at(one.address)):
             found[line, kernel].append(one.address)
