@@ -16,8 +16,18 @@ from colibri.cli.options import FILE
 @click.option("--version", default="0.1.0", show_default=True, metavar="X.Y.Z", help="Version of the library.")
 @click.option("--vendor", default="Colibri", show_default=True, metavar="NAME", help="Who publishes the library.")
 @click.option("--url", default="", metavar="URL", help="Where its project is.")
+@click.option("--prompt", multiple=True, metavar="TEXT", help="A beginning that the page offers; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
-def command(package: Path, form: str, output: Path | None, version: str, vendor: str, url: str, as_json: bool) -> None:
+def command(
+    package: Path,
+    form: str,
+    output: Path | None,
+    version: str,
+    vendor: str,
+    url: str,
+    prompt: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Write PACKAGE as a library that users of another build system add as they add any other.
 
     Example: colibri export build/top1-e4-stm32f405 --to cmake -o load-forecaster
@@ -30,7 +40,7 @@ def command(package: Path, form: str, output: Path | None, version: str, vendor:
     from colibri.export.form import Label
 
     folder = output or Path(f"{os.path.realpath(package)}-{form}")
-    files = export(package, form, Label(version, vendor, url), folder)
+    files = export(package, form, Label(version, vendor, url, prompt), folder)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "form": form, "files": sorted(files)}, indent=1))
         return

@@ -228,7 +228,9 @@ class _Attempt:
             fault = Fault("lockup", dump["pc"], registers=dump)
         if fault is None and not self._timed_out and self._exit_code == _FAULT_EXIT and (trap := find_trap(stderr)):
             return Fault(trap)
-        return fault.named(Symbols.of(self._image)) if fault else None
+        if fault is None or self._emulator.kind is EmulatorKind.WINE:  # whose images have symbols of another form
+            return fault
+        return fault.named(Symbols.of(self._image))
 
     def _reported(self) -> Fault | None:
         """What the monitor said of a hung processor, or else what the port said on the console."""

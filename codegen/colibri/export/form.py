@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from colibri.errors import UsageError, shown
 from colibri.export.model import Model
 
+_LONGEST_PROMPT = 200
+
 Files = dict[str, bytes]  # path below the export's folder, with slashes, to content
 
 
@@ -20,11 +22,13 @@ class Label:
         version: MAJOR.MINOR.PATCH.
         vendor: letters, digits, ``_`` and ``-``.
         url: of the project, or empty.
+        prompts: beginnings that a page offers; printable.
     """
 
     version: str = "0.1.0"
     vendor: str = "Colibri"
     url: str = ""
+    prompts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for option, text, pattern, example in (
@@ -34,6 +38,10 @@ class Label:
         ):
             if not re.fullmatch(pattern, text, re.ASCII):
                 raise UsageError(f"'{shown(text)}' cannot stand there", where=option, hint=f"for example {example}")
+        for prompt in self.prompts:
+            if not prompt.isprintable() or not 0 < len(prompt) <= _LONGEST_PROMPT:
+                hint = f"printable text of at most {_LONGEST_PROMPT} characters"
+                raise UsageError(f"'{shown(prompt)}' cannot stand there", where="--prompt", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -45,9 +53,11 @@ class Form:
         title: what it is, for `colibri export --help`.
         bare: whether it is for packages of bare-metal boards alone; None where the board does not matter.
         files: writes it.
+        web: whether it is for packages of WebAssembly boards alone; every other form is for none of them.
     """
 
     name: str
     title: str
     bare: bool | None
     files: Callable[[Model, Label], Files]
+    web: bool = False

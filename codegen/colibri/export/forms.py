@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from colibri.export import cmake, pkg_config, python, rust
+from colibri.export import cmake, npm, pkg_config, python, rust, web_page
 from colibri.export.form import Form
 
 FORMS: tuple[Form, ...] = (
     cmake.FORM,
+    npm.FORM,
     pkg_config.FORM,
     python.FORM,
     rust.FORM,
+    web_page.FORM,
 )

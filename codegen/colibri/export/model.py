@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from colibri.boards.profile import BoardKind
-from colibri.checkpoint.untrusted import read_bounded
+from colibri.checkpoint.untrusted import is_there, read_bounded
 from colibri.emit.literals import comment_text
 from colibri.emit.writer import summary_line
 from colibri.errors import BadInput, shown
@@ -19,7 +20,8 @@ from colibri.vectors import Case, load_vectors
 
 _AGAIN = "generate the package again"
 _SOURCE_BYTES = 16 << 20
-_VECTOR_BYTES = 1 << 30
+_VECTORS, _VECTOR_BYTES = "test/vectors.msgpack", 1 << 30
+_TOKENIZER, _TOKENIZER_BYTES = "tokenizer.json", 64 << 20
 _FILE_NAME = re.compile(r"[A-Za-z0-9_]{1,64}\.[ch]")
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _INCLUDED = re.compile(r'^#include "(.*)"$', re.MULTILINE)
@@ -83,6 +85,8 @@ class Model:
         weights: `model.bin`, and `hot.bin` where there is one.
         licence: what the checkpoint says of its own, on one line; empty when nothing.
         runtime_licence: the Apache licence of Colibri's C.
+        tokenizer: the checkpoint's `tokenizer.json`; None when it has none.
+        cases: all golden vectors.
     """
 
     package: Package
@@ -92,6 +96,8 @@ class Model:
     vector: Vector
     licence: str
     runtime_licence: bytes
+    tokenizer: bytes | None
+    cases: tuple[Case, ...]
 
     @property
     def prefix(self) -> str:
@@ -158,14 +164,17 @@ def read_model(folder: Path) -> Model:
     sources |= {path: _read(folder, f"runtime/{path}") for path in _runtime_files(folder)}
     _refuse_missing(folder, headers, sources)
     weights = _weights(folder, package)
+    cases = tuple(load_vectors(_read(folder, _VECTORS, _VECTOR_BYTES), shown(str(folder / _VECTORS), 300)))
     return Model(
         package=package,
         headers=headers,
         sources={path: _pinned(text) if path.endswith(".c") else text for path, text in sorted(sources.items())},
         weights=weights,
-        vector=_vector(folder, package),
+        vector=_vector(folder, package, cases),
         licence=_licence(folder, package, weights[0].data),
         runtime_licence=_read(folder, "runtime/LICENSE"),
+        tokenizer=_read(folder, _TOKENIZER, _TOKENIZER_BYTES) if is_there(folder / _TOKENIZER) else None,
+        cases=cases,
     )
 
 
@@ -247,10 +256,8 @@ def _weights(folder: Path, package: Package) -> tuple[Weights, ...]:
     return tuple(found)
 
 
-def _vector(folder: Path, package: Package) -> Vector:
+def _vector(folder: Path, package: Package, cases: Sequence[Case]) -> Vector:
     """A case that needs nothing but a fresh context: one call of forward, or the longest short prompt after a reset."""
-    name = "test/vectors.msgpack"
-    cases = load_vectors(_read(folder, name, _VECTOR_BYTES), shown(str(folder / name), 300))
     tokens = package.model.kind == "tokens"
     inputs = package.batch * package.model.inputs
     outputs = package.model.outputs * (1 if tokens else package.batch)
@@ -266,7 +273,7 @@ def _vector(folder: Path, package: Package) -> Vector:
 
     fitting = [case for before, case in zip([None, *cases], cases, strict=False) if is_one(before, case)]
     if not fitting:
-        raise _damaged(folder, name, "has no case of one call")
+        raise _damaged(folder, _VECTORS, "has no case of one call")
     chosen = max(fitting, key=lambda case: len(case.payload))  # of equals the first
     return Vector(chosen.payload, chosen.answers[0].payload)
 
