@@ -301,7 +301,7 @@ def _facts(graph: Graph) -> ModelFacts:
         inputs=graph.input_width,
         outputs=graph.output_width,
         experts=graph.expert_counts(),
-        top_k=max(op.top_k for op in graph.ops if isinstance(op, Router)),
+        top_k=max((op.top_k for op in graph.ops if isinstance(op, Router)), default=1),
         routing=graph.routing,
         labels=graph.labels,
     )

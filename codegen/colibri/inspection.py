@@ -109,7 +109,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
         outputs=graph.output_width,
         context=graph.context,
         experts=graph.expert_counts(),
-        top_k=max(op.top_k for op in graph.ops if isinstance(op, Router)),
+        top_k=max((op.top_k for op in graph.ops if isinstance(op, Router)), default=1),
         routing=graph.routing,
         licence=checkpoint.licence(),
         dropped=tuple(graph.dropped),

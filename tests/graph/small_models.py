@@ -24,6 +24,16 @@ ORACLE = ROOT / "tests" / "oracle"
 SHAKESPEARE = EXAMPLES / "shakespeare-moe"
 SENSORS = tuple(sorted(path.name for path in (EXAMPLES / "load-moe").iterdir()))
 MIXTRALS = ("mixtral-base", "mixtral-fused-disk", "mixtral-sharded-swa")
+DECODERS = (
+    *MIXTRALS,
+    "granitemoe-base",
+    "llama-llama3rope-tied",
+    "olmoe-base",
+    "qwen2-swa",
+    "qwen2moe-base",
+    "qwen3moe-base",
+)
+VARIANTS = tuple(sorted(path.name for path in (ORACLE / "variants").iterdir()))
 HOST_BOARD = "x86-64-v3"
 PORTABLE_BOARD = "stm32f405"  # its kernels are the portable ones
 

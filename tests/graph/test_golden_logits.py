@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from small_models import MIXTRALS, ORACLE, SENSORS, SHAKESPEARE, load_graph, sensor
+from small_models import DECODERS, ORACLE, VARIANTS, SENSORS, SHAKESPEARE, load_graph, sensor
 
-from colibri.graph.interpret import Reference
+from colibri.graph.interpret import Reference, Route, Run
 from colibri.graph.ops import Router
 
 LOGIT_TOLERANCE = 1e-4
@@ -53,8 +55,8 @@ def test_shakespeare_continues_with_the_same_100_tokens(shakespeare: Reference) 
     assert greedy(shakespeare, prompt, 100) == whole[prompt.size :].tolist()
 
 
-@pytest.mark.parametrize("name", MIXTRALS)
-def test_mixtral_logits_and_greedy_tokens(name: str) -> None:
+@pytest.mark.parametrize("name", DECODERS)
+def test_logits_and_greedy_tokens(name: str) -> None:
     golden = np.load(ORACLE / name / "golden.npz")
     reference = Reference(load_graph(ORACLE / name))
     for case in cases(golden):
@@ -67,19 +69,43 @@ def test_mixtral_logits_and_greedy_tokens(name: str) -> None:
             assert greedy(reference, ids, len(wanted)) == wanted
 
 
-@pytest.mark.parametrize("name", MIXTRALS)
-def test_mixtral_last_layer_chooses_the_same_experts(name: str) -> None:
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants_that_files_have(name: str) -> None:
+    """Checkpoints of ci/oracles."""
+    golden = np.load(ORACLE / "variants" / name / "golden.npz")
+    longest = 32 if name == "llama-longrope" else None  # behind it the original takes other frequencies
+    reference = Reference(load_graph(ORACLE / "variants" / name, context=longest))
+    assert len(cases(golden)) == 4
+    for case in cases(golden):
+        ids, wanted = golden[f"input_ids_{case}"], golden[f"greedy_{case}"].tolist()
+        reference.reset()
+        logits = reference.extend(ids, all_rows=True)[0]
+        assert np.max(np.abs(logits - golden[f"logits_{case}"])) <= LOGIT_TOLERANCE
+        if ids.size + len(wanted) <= reference.graph.context:
+            assert greedy(reference, ids, len(wanted)) == wanted
+
+
+@pytest.mark.parametrize("name", [name for name in DECODERS if not name.startswith(("llama", "qwen2-"))])
+def test_every_router_chooses_the_same_experts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = np.load(ORACLE / name / "golden.npz")
-    graph = load_graph(ORACLE / name)
-    last = max(op.layer for op in graph.ops if isinstance(op, Router) and op.layer is not None)
     case = cases(golden)[-1]
-    reference = Reference(graph)
-    reference.extend(golden[f"input_ids_{case}"], all_rows=True)
-    assert reference.last is not None
-    route, prefix = reference.last.routes["route"], f"router_{case}/model.layers.{last}.mlp.gate"
-    order = np.argsort(golden[f"{prefix}/indices"], axis=1)
-    assert np.array_equal(route.index, np.take_along_axis(golden[f"{prefix}/indices"], order, axis=1))
-    assert np.allclose(route.weight, np.take_along_axis(golden[f"{prefix}/weights"], order, axis=1), atol=1e-5, rtol=0)
+    routes: dict[int | None, Route] = {}
+    choose = Router.reference
+
+    def recorded(router: Router, run: Run) -> None:
+        choose(router, run)
+        routes[router.layer] = run.routes[router.route]
+
+    monkeypatch.setattr(Router, "reference", recorded)
+    Reference(load_graph(ORACLE / name)).extend(golden[f"input_ids_{case}"], all_rows=True)
+    stored = {key.rpartition("/")[0] for key in golden if key.startswith(f"router_{case}/")}
+    assert len(stored) == len(routes) >= 1
+    for prefix in stored:
+        route = routes[int(re.findall(r"layers\.(\d+)\.", prefix)[0])]
+        order = np.argsort(golden[f"{prefix}/indices"], axis=1)
+        assert np.array_equal(route.index, np.take_along_axis(golden[f"{prefix}/indices"], order, axis=1))
+        weights = np.take_along_axis(golden[f"{prefix}/weights"], order, axis=1)
+        assert np.allclose(route.weight, weights, atol=1e-5, rtol=0)
 
 
 def test_the_sliding_window_is_shorter_than_the_longest_golden_prompt() -> None:

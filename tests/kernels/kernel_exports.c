@@ -1,6 +1,8 @@
 /* kernel_exports.c: the portable kernels as functions of a shared library, for the tests. */
 #include "kernels/portable/add.h"
+#include "kernels/portable/add_weighted.h"
 #include "kernels/portable/attention.h"
+#include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
 #include "kernels/portable/experts.h"
 #include "kernels/portable/last_row.h"
@@ -42,6 +44,8 @@ EACH(from_f16, float, uint16_t)
 EACH(to_f16, uint16_t, float)
 
 EXPORT(add, (float *x, const float *y, int count), (x, y, count))
+EXPORT(add_weighted, (float *x, const float *y, float score, int width), (x, y, score, width))
+EXPORT(clip, (float *x, float limit, int count), (x, limit, count))
 EXPORT(combine, (float *out, const float *x, float weight, bool first, int width), (out, x, weight, first, width))
 EXPORT(last_row, (float *out, const float *x, uint32_t row, uint32_t width), (out, x, row, width))
 EXPORT(store, (float *y, const float *sum, const float *bias, int count), (y, sum, bias, count))

@@ -7,7 +7,7 @@ import pytest
 from kernel_library import Kernels, reference_run, same_bits
 
 from colibri.graph.float32 import quantise
-from colibri.graph.ops import RmsNorm, Rope, Router
+from colibri.graph.ops import AddWeighted, Clip, RmsNorm, Rope, Router
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Matrix, Vector, WeightFormat
 
@@ -161,3 +161,22 @@ def test_scales_and_bias_behind_a_product(kernels: Kernels, count: int, with_bia
         y = np.full(count + 1, np.nan, F)
         kernels.call("store", y, scale, bias if with_bias else None, count)
         assert same_bits(y[:count], scale + bias if with_bias else scale) and np.isnan(y[count])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_clip_and_weighted_addition(kernels: Kernels, width: int) -> None:
+    rng = np.random.default_rng(width)
+    x, y = wide_range(rng, 2, width)
+    x[0], y[-1] = np.nan, np.inf
+    run = reference_run({}, floats={"x": x[None], "y": y[None]})
+    Clip(0, "", "x", width, 2.5).reference(run)
+    got = x.copy()
+    kernels.call("clip", got, 2.5, width)
+    assert same_bits(got, run.floats["x"][0])
+    for score in (-90.0, -0.75, 0.0, 3.0):
+        run = reference_run({}, floats={"x": x[None], "y": y[None], "score": np.array([[score]], F)})
+        with np.errstate(all="ignore"):
+            AddWeighted(0, "", "x", "y", "score", width).reference(run)
+        got = x.copy()
+        kernels.call("add_weighted", got, y, score, width)
+        assert same_bits(got, run.floats["x"][0])

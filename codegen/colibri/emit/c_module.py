@@ -198,6 +198,11 @@ class CScope:
         return Rows(self.rows)
 
     @staticmethod
+    def loop(count: int) -> Rows:
+        """Loop over so many rows, such as the heads of all rows of the call."""
+        return Rows(count)
+
+    @staticmethod
     def float_literal(value: float) -> str:
         """A C literal of an fp32 constant."""
         return float_literal(value)
@@ -333,6 +338,20 @@ class CScope:
             f"x[{count}] = {function}(x)",
             "float *x",
             [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    x[i] = colibri_{function}(x[i]);", "}"],
+        )
+
+    def gate(self, function: str, count: int) -> str:
+        """Instance of the product of a gated MLP over ``count`` values; it takes ``(up, gate)``; returns its name."""
+        self.kernel("float32")
+        return self.instance(
+            f"{function}_times_{count}",
+            f"up[{count}] *= {function}(gate[{count}])",
+            "float *restrict up, const float *restrict gate",
+            [
+                f"for (uint32_t i = 0; i < {count}; i++) {{",
+                f"    up[i] = colibri_{function}(gate[i]) * up[i];",
+                "}",
+            ],
         )
 
     def quantise(self, width: int, stride: int, kind: BufferKind, qmax: int, rows: int) -> str:

@@ -199,8 +199,8 @@ class Graph:
             yield run[0].layer, run
 
     def expert_counts(self) -> tuple[int, ...]:
-        """Experts kept, for each op that has experts."""
-        return tuple(len(op.experts()) for op in self.ops if op.experts())
+        """Experts kept, layer by layer; a layer without a router has one, which always runs."""
+        return tuple(max(1, *(len(op.experts()) for op in ops)) for layer, ops in self.layers() if layer is not None)
 
     def parameters(self) -> int:
         """Number of weights in all tensors."""

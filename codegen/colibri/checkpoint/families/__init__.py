@@ -27,9 +27,20 @@ Importer = Callable[[Checkpoint, ImportOptions], Graph]
 
 
 def _importers() -> dict[str, Importer]:
-    from colibri.checkpoint.families import mixtral, moe_mlp
+    from colibri.checkpoint.families import granitemoe, llama, mixtral, moe_mlp, olmoe, qwen_moe
 
-    return {"mixtral": mixtral.load, "moe_mlp": moe_mlp.load}
+    return {
+        "granitemoe": granitemoe.load,
+        "llama": llama.load_llama,
+        "mistral": llama.load_mistral,
+        "mixtral": mixtral.load,
+        "moe_mlp": moe_mlp.load,
+        "olmoe": olmoe.load,
+        "qwen2": llama.load_qwen2,
+        "qwen2_moe": qwen_moe.load_qwen2_moe,
+        "qwen3": llama.load_qwen3,
+        "qwen3_moe": qwen_moe.load_qwen3_moe,
+    }
 
 
 def family_names() -> list[str]:

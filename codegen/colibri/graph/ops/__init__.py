@@ -5,9 +5,12 @@ The portable C kernel of the same stem is in `runtime_c/kernels/portable/`.
 
 from colibri.graph.ops.activation import Activation
 from colibri.graph.ops.add import Add
+from colibri.graph.ops.add_weighted import AddWeighted
 from colibri.graph.ops.attention import Attention
+from colibri.graph.ops.clip import Clip
 from colibri.graph.ops.embedding import Embedding
 from colibri.graph.ops.experts import Experts
+from colibri.graph.ops.gated import Gated
 from colibri.graph.ops.last_row import LastRow
 from colibri.graph.ops.linear import Linear
 from colibri.graph.ops.quantise import Quantise
@@ -18,9 +21,12 @@ from colibri.graph.ops.router import Router
 __all__ = [
     "Activation",
     "Add",
+    "AddWeighted",
     "Attention",
+    "Clip",
     "Embedding",
     "Experts",
+    "Gated",
     "LastRow",
     "Linear",
     "Quantise",

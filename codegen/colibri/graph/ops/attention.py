@@ -122,8 +122,9 @@ class Attention(Op):
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
         q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
         window = f", window {self.window}" if self.window else ""
+        ring = f"_of_{self.capacity}" if self.window else ""
         name = c.instance(
-            f"attention_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}",
+            f"attention_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}{ring}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
             f"states [{self.capacity}][{kv_width}] {self.state_type}{window}",
             f"float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "

@@ -163,17 +163,7 @@ class Experts(Op):
             linear = c.linear(layouts[part].layout, self.input_kind, 1)
             lines.append(f"{linear}({target}, {_at('expert', layouts[part].offset)}, {x});")
         if self.gated:
-            glue = c.instance(
-                f"{self.activation}_times_{self.hidden}",
-                f"up[{self.hidden}] *= {self.activation}(gate[{self.hidden}])",
-                "float *restrict up, const float *restrict gate",
-                [
-                    f"for (uint32_t i = 0; i < {self.hidden}; i++) {{",
-                    f"    up[i] = colibri_{self.activation}(gate[i]) * up[i];",
-                    "}",
-                ],
-            )
-            lines.append(f"{glue}({hidden}, {c.floats('expert_gate')});")
+            lines.append(f"{c.gate(self.activation, self.hidden)}({hidden}, {c.floats('expert_gate')});")
         elif self.activation != "identity":
             lines.append(f"{c.activate(self.activation, self.hidden)}({hidden});")
         inner = hidden

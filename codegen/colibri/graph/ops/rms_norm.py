@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class RmsNorm(Op):
     """``out = (x * (1 / sqrt(mean(x^2) + eps))) * weight``, row by row; the sum runs in 8 lanes.
 
-    Source: arXiv 1910.07467.
+    With ``groups`` above 1 each row has so many pieces of ``width`` values, which are normalised one by one with the
+    same weights: the heads of a query. Source: arXiv 1910.07467.
     """
 
     slot: str
@@ -28,6 +29,7 @@ class RmsNorm(Op):
     weight: str
     width: int
     eps: float
+    groups: int = 1
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
@@ -39,20 +41,22 @@ class RmsNorm(Op):
         return {self.slot: self.weight}
 
     def signature(self) -> tuple[object, ...]:
-        return ("rms_norm", self.slot, self.x, self.out, self.width, self.eps)
+        return ("rms_norm", self.slot, self.x, self.out, self.width, self.eps, self.groups)
 
     def reference(self, run: Run) -> None:
-        x = run.floats[self.x]
+        whole = run.floats[self.x]
+        x = whole.reshape(-1, self.width)
         mean = lane_sum(x * x) / np.float32(self.width)
         factor = np.float32(1.0) / np.sqrt(mean + np.float32(self.eps))
-        run.floats[self.out] = (x * factor[:, None]) * run.vector(self.weight)
+        run.floats[self.out] = ((x * factor[:, None]) * run.vector(self.weight)).reshape(whole.shape)
 
     def emit(self, c: CScope) -> None:
         c.kernel("rms_norm")
-        each = c.each
+        count = c.rows * self.groups
+        each = c.loop(count)
         name = c.instance(
-            f"rms_norm_{c.rows}x{self.width}",
-            f"y[{c.rows}][{self.width}] = x / rms(x) * w[{self.width}]",
+            f"rms_norm_{count}x{self.width}",
+            f"y[{count}][{self.width}] = x / rms(x) * w[{self.width}]",
             "float *restrict y, const float *restrict x, const uint8_t *restrict w",
             each.loop(
                 [

@@ -16,26 +16,30 @@ if TYPE_CHECKING:
     from colibri.graph.interpret import Run
 
 
-def rope_tables(inverse_frequencies: NDArray[np.float64], context: int) -> tuple[Float, Float, int]:
+def rope_tables(
+    inverse_frequencies: NDArray[np.float64], context: int, factor: float = 1.0
+) -> tuple[Float, Float, int]:
     """Cosines and sines for positions ``a * step + b``.
 
     Args:
         inverse_frequencies: ``[head_dim / 2]``, radians a position.
         context: positions that must be covered.
+        factor: of all cosines and sines.
 
     Returns:
-        coarse ``[ceil(context / step), head_dim / 2, 2]`` (the angle of a * step), fine ``[step, head_dim / 2, 2]``
-        (the angle of b), each (cos, sin), and step, a power of two near the square root of the context.
+        coarse ``[ceil(context / step), head_dim / 2, 2]`` (the angle of a * step, times factor), fine
+        ``[step, head_dim / 2, 2]`` (the angle of b), each (cos, sin), and step, a power of two near the square root
+        of the context.
     """
     step = 1
     while step * step < context:
         step *= 2
 
-    def table(positions: NDArray[np.int64]) -> Float:
+    def table(positions: NDArray[np.int64], times: float) -> Float:
         angles = positions[:, None] * inverse_frequencies
-        return np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype(np.float32)
+        return (np.stack([np.cos(angles), np.sin(angles)], axis=-1) * times).astype(np.float32)
 
-    return table(np.arange(0, context, step)), table(np.arange(step)), step
+    return table(np.arange(0, context, step), factor), table(np.arange(step), 1.0), step
 
 
 @dataclass(frozen=True)
