@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from small_models import DECODERS, ORACLE, VARIANTS, SENSORS, SHAKESPEARE, load_graph, sensor
+from small_models import DECODERS, ORACLE, SENSORS, SHAKESPEARE, VARIANTS, load_graph, sensor
 
 from colibri.graph.interpret import Reference, Route, Run
 from colibri.graph.ops import Router

@@ -1,0 +1,31 @@
+"""Every family of checkpoint on an x86, a Linux Arm and a Cortex-M: the bits of the reference, in some scheme."""
+
+import pytest
+from board_packages import ORACLE, Make
+
+from colibri.generate import Options
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
+from colibri.testing import check_package
+
+F16 = StateType.F16
+MODELS = {
+    "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
+    "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
+    "olmoe-base": Options(Scheme.W8A16, context=24),
+    "qwen2-swa": Options(Scheme.W8A8, F16, context=24),
+    "qwen2moe-base": Options(Scheme.W4A16, prefill=4, context=24),
+    "qwen3moe-base": Options(Scheme.W8A8, F16, prefill=2, context=24),
+    "variants/olmoe-clip": Options(Scheme.F32, context=24),
+}
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("board", ["x86-64-v3", "raspberry-pi-5", "stm32f405"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_family_has_its_bits(model: str, board: str, make: Make) -> None:
+    folder, package = make(ORACLE / model, board, MODELS[model])
+    results = check_package(folder, check_memory=True, instructions=False)
+    assert {result.emulator for result in results} == {emulator.name for emulator in package.board.emulators}
+    assert all(result.mismatches == () and result.outputs > 1000 for result in results)
+    assert len({result.digest for result in results}) == 1
