@@ -19,6 +19,7 @@ from colibri.toolchain.readiness import diagnose
 def no_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("colibri.toolchain.find.zig_folders", list)  # of the virtual environment
 
 
 @pytest.mark.usefixtures("no_tools")

@@ -25,6 +25,7 @@ from colibri.toolchain.probe import (
 )
 
 CLANG_APT = ("clang", "lld", "llvm")
+_ABSENT = "not installed"
 _ZIG_PIP = "pip install 'colibri-firmware[zig]'"
 
 
@@ -101,6 +102,8 @@ def try_family(board: Board, family: CompilerFamily, *, link: bool = True) -> li
     Args:
         link: whether it must also link. Zig builds its libraries when it first links for a processor.
     """
+    if family is CompilerFamily.GCC and board.toolchain.family is CompilerFamily.CLANG:
+        return [Tried(family, None, family, "", "has no such target")]
     try:
         offered = _of_family(board, family)
     except BadInput as error:
@@ -122,8 +125,7 @@ def _until_one_serves(board: Board, offered: Iterable[Installed], *, link: bool)
         tried.append(_try(board, installed, link))
         if tried[-1].serves:
             break
-    present = [one for one in tried if one.version]
-    return present or tried[:1]
+    return [one for one in tried if one.reason != _ABSENT] or tried[:1]
 
 
 def _try(board: Board, installed: Installed, link: bool) -> Tried:
@@ -132,10 +134,11 @@ def _try(board: Board, installed: Installed, link: bool) -> Tried:
     compiler = installed.compiler
     missing = [program for program in compiler.programs if installed.which(program) is None]
     if missing:
-        reason = "not installed" if missing[0] == compiler.cc[0] else f"{missing[0]} is not installed"
+        reason = _ABSENT if missing[0] == compiler.cc[0] else f"{missing[0]} is not installed"
     else:
         reason = why_not_link(installed, board) if link else why_not_compile(installed, board)
     there = installed.which(compiler.cc[0]) is not None
+    reason = reason.removeprefix(f"{compiler.cc[0]}: ")
     version = _version(installed) if there else ""
     return Tried(compiler.family, installed, installed.name, version, reason)
 

@@ -18,7 +18,7 @@ def ninja_words(words: Sequence[str]) -> str:
 def cmake_text(text: str) -> str:
     r"""Text between the quotes of a CMake argument.
 
-    >>> cmake_text('/opt/a;b/$x"')
-    '/opt/a\\\\;b/\\\\$x\\\\"'
+    >>> print(cmake_text('/opt/a;b/$x"'))
+    /opt/a\;b/\$x\"
     """
     return "".join(f"\\{one}" if one in '\\"$;' else one for one in text)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import msgspec
 
 from colibri.boards.profile import Board, CompilerFamily, EmulatorKind
 from colibri.errors import BadInput, ToolMissing
+from colibri.toolchain.compiler import Installed
 from colibri.toolchain.find import Tried, fpu_mismatch, try_family, try_toolchain
 from colibri.toolchain.probe import examine_emulator, install_command
 
@@ -127,29 +129,48 @@ def diagnose(boards: Sequence[Board], wanted: str = "", *, thorough: bool = Fals
     Raises:
         UsageError: ``wanted`` names no compiler.
     """
+    alike = {_decides(board): board for board in boards}
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        ready = tuple(workers.map(lambda board: examine_board(board, wanted, thorough=thorough), boards))
+        found = workers.map(lambda board: _try_compilers(board, wanted, thorough=thorough), alike.values())
+        compilers = dict(zip(alike, found, strict=True))
+        ready = tuple(workers.map(lambda board: _examined(board, compilers[_decides(board)]), boards))
     packages = dict.fromkeys(package for board in ready for package in board.apt)
     return Diagnosis(ready, install_command(tuple(packages)))
 
 
-def examine_board(board: Board, wanted: str = "", *, thorough: bool = True) -> Readiness:
-    """Look for the compilers and emulators of one board; arguments as `diagnose` takes them."""
+def _decides(board: Board) -> Hashable:
+    """What of a board decides which compilers serve: many differ in their memory alone."""
+    return (board.kind, board.cpu.arch, board.toolchain)
+
+
+@dataclass(frozen=True)
+class _Compilers:
+    """Those that were tried for a board, and the one that serves when a package is built."""
+
+    states: tuple[CompilerState, ...]
+    serving: Installed | None
+
+
+def _try_compilers(board: Board, wanted: str, *, thorough: bool) -> _Compilers:
     own = board.toolchain.family
-    states: list[CompilerState] = []
-    serving = None
     if wanted:
         tried = try_toolchain(board, wanted)
-        states += [_state(one, needed=True, linked=True) for one in tried]
-        serving = tried[-1].installed if tried[-1].serves else None
-    for family in () if wanted else (own, *(other for other in CompilerFamily if other is not own)):
+        states = [_state(one, needed=True, linked=True) for one in tried]
+        return _Compilers(tuple(states), tried[-1].installed if tried[-1].serves else None)
+    states, serving = [], None
+    for family in (own, *(other for other in CompilerFamily if other is not own)):
         link = thorough or family in (own, *_QUICK)
         tried = try_family(board, family, link=link)
         states += [_state(one, needed=family is own, linked=link) for one in tried]
         serving = tried[-1].installed if family is own and tried[-1].serves else serving
+    return _Compilers(tuple(states), serving)
+
+
+def _examined(board: Board, compilers: _Compilers) -> Readiness:
+    serving = compilers.serving
     wrong = fpu_mismatch(serving, board) if serving else None
     emulators: list[EmulatorState] = []
-    packages = [*board.toolchain.apt] if serving is None and not wanted else []
+    packages = [*board.toolchain.apt] if serving is None else []
     for emulator in board.emulators:
         result = examine_emulator(board, emulator, serving)
         needed = emulator.kind is not EmulatorKind.NATIVE
@@ -157,7 +178,7 @@ def examine_board(board: Board, wanted: str = "", *, thorough: bool = True) -> R
         packages += emulator.apt if result.problem else ()
     return Readiness(
         board=board.id,
-        compilers=tuple(states),
+        compilers=compilers.states,
         emulators=tuple(emulators),
         apt=tuple(dict.fromkeys(packages)),
         wrong=str(wrong or ""),

@@ -59,7 +59,7 @@ def _every_board(diagnosis: Diagnosis) -> Table:
     ]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("board", *families, "emulators"):
-        table.add_column(column, no_wrap=True)
+        table.add_column(column, no_wrap=column != "emulators", overflow="fold")
     for ready in diagnosis.boards:
         table.add_row(ready.board, *(_serving(ready, family) for family in families), _emulators(ready))
     return table
@@ -68,7 +68,7 @@ def _every_board(diagnosis: Diagnosis) -> Table:
 def _serving(ready: Readiness, family: CompilerFamily) -> Text:
     state = ready.serving(family)
     if state is not None:
-        number = re.search(r"\d+(\.\d+)+", re.sub(r"\([^)]*\)", "", state.version))
+        number = re.search(r"(?<=\s)\d+(\.\d+)*", re.sub(r"\([^)]*\)", "", state.version))
         return Text(f"{number[0] if number else 'yes'}{'' if state.linked else ' compiles'}", "green")
     needed = any(one.needed for one in ready.compilers if one.family is family)
     return Text("missing", "red") if needed else Text("–", "dim")

@@ -48,7 +48,7 @@ def zig_options(clang_target: str, flags: Sequence[str]) -> tuple[str, tuple[str
         flags: processor options of clang; those that zig has as well stay as they are.
 
     Raises:
-        BadInput: zig has no such target.
+        BadInput: none is known for the target.
 
     >>> zig_options("thumbv7em-none-eabihf", ["-mthumb", "-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard"])
     ('thumb-freestanding-eabihf', ('-mcpu=cortex_m7+fp_armv8d16',))
@@ -80,7 +80,7 @@ def _split(clang_target: str) -> tuple[str, str, str]:
         return arch, "freestanding", end
     if end in ("elf", "unknown", "none") and rest:
         return arch, "freestanding", "none"
-    raise BadInput(f"zig has no target {clang_target}", where="toolchain.clang_target")
+    raise BadInput(f"no target of zig is known for {clang_target}", where="toolchain.clang_target")
 
 
 def _processor(arch: str, cpu: str, march: str) -> str:

@@ -1,0 +1,85 @@
+"""The same bits from gcc, from clang with lld and from zig, and reports whose rows sum up whoever linked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from colibri.boards.load import load_board
+from colibri.boards.profile import BoardKind, CompilerFamily
+from colibri.cli import main
+from colibri.footprint.report import make_report
+from colibri.generate import Options, generate
+from colibri.package import load_package
+from colibri.testing import check_package
+from colibri.toolchain.build import build_product
+from colibri.toolchain.find import find_toolchain, try_family
+from colibri.toolchain.places import remember, zig_folders
+
+MODEL = Path(__file__).resolve().parents[2] / "examples" / "load-moe" / "top1-e4"
+CLANG = ("nucleo-h743zi", "stm32h750b-dk", "riscv-virt-rv32imac", "raspberry-pi-5", "x86-64-v3")
+
+
+def need(name: str, family: str) -> None:
+    if family == "zig" and not zig_folders() and shutil.which("zig") is None:
+        pytest.skip("zig is not installed: pip install ziglang")
+    tried = try_family(load_board(name), CompilerFamily(family), link=family != "zig")[-1]
+    assert tried.serves, f"{tried.name}: {tried.reason}"
+
+
+def built(name: str, family: str, folder: Path) -> Path:
+    """The package of a small model, built without a command."""
+    board = load_board(name)
+    installed = find_toolchain(board, family)
+    generate(MODEL, board, Options(), folder, installed.compiler)
+    remember(folder, installed)
+    assert build_product(folder, board)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "family"), [*((name, "clang") for name in CLANG), ("nucleo-h743zi", "zig")])
+@pytest.mark.emulator
+def test_the_same_bits_as_from_gcc(name: str, family: str, tmp_path: Path) -> None:
+    need(name, family)
+    folder = built(name, family, tmp_path / "a package")
+    results = check_package(folder)
+    assert results and all(result.passed for result in results)
+    # The digest that every board has from its own compiler, see test_one_digest.py.
+    assert {result.digest[:16] for result in results} == {"777f2d5c1bf26a4a"}
+
+    report = make_report(folder)  # its rows sum up, or it raises
+    groups = [group for region in report.regions for group in region.groups]
+    used = sum(region.used for region in report.regions)
+    unknown = sum(group.bytes for group in groups if group.kind == "unattributed")
+    assert used and unknown * 100 <= used
+    assert report.modelled is not None and not report.modelled.within
+    assert f"the code is of {'zig cc' if family == 'zig' else family}" in report.modelled.text(name)
+    if load_board(name).kind is BoardKind.BARE:
+        assert report.stack is not None
+        assert report.stack.program.bytes, report.stack.program.unknown
+        for suffix in ("bin", "hex"):
+            assert (folder / f"build/product.{suffix}").stat().st_size
+        assert (folder / "build/product.bin").stat().st_size < 1 << 20
+
+
+def test_a_package_names_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the same input gives the same files anywhere; where the compiler is stands among what was built."""
+    clang = shutil.which("clang")
+    assert clang is not None, "clang is not installed"
+    named = tmp_path / "my compilers $HOME" / "clang-99"
+    named.parent.mkdir()
+    named.symlink_to(clang)
+    arguments = ["build", str(MODEL), "--board", "riscv-virt-rv32imac"]
+    assert main([*arguments, "--toolchain", str(named), "-o", str(tmp_path / "one")]) == 0
+    assert main([*arguments, "--toolchain", "clang", "-o", str(tmp_path / "two")]) == 0
+    for path in sorted((tmp_path / "two").rglob("*")):
+        inside = path.relative_to(tmp_path / "two")
+        if path.is_file() and inside.parts[0] not in ("build", ".ninja_log", ".ninja_deps"):
+            assert path.read_bytes() == (tmp_path / "one" / inside).read_bytes(), inside
+            assert str(tmp_path).encode() not in path.read_bytes()
+    package = load_package(tmp_path / "one")
+    assert package.compiler is not None and package.compiler.cc == ("clang",)
+    assert main(["build", str(MODEL), "--board", "riscv-virt-rv32imac", "-o", str(tmp_path / "one")]) == 0
+    assert not (tmp_path / "one/build/toolchain").exists()
