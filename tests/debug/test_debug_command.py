@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.cli import main
 from colibri.debug.ops import named_ops
-from colibri.generate import Options, build_graph
+from colibri.generate import Options, build_graph, generate
 from colibri.graph.graph import BufferKind, Graph
 from colibri.graph.interpret import Reference, Run
 from colibri.package import Package, Span, View, load_package
@@ -72,6 +75,16 @@ def bits_of(run: Run, span: Span, view: View) -> NDArray[np.uint32]:
     return (rows.integers & (0xFF if view.type == "int8" else 0xFFFF)).astype(np.uint32)
 
 
+def left_over(folder: Path) -> list[str]:
+    """Programs that run an image of a package."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            line = path.read_bytes()
+            found += [line.decode(errors="replace")] if bytes(folder) in line and b"qemu" in line else []
+    return found
+
+
 def words(text: str) -> list[int]:
     return [int(word, 16) for line in SHOWN.findall(text) for word in line.split()]
 
@@ -109,6 +122,7 @@ def test_buffers_have_the_bits_of_the_reference(
     capfd.readouterr()
     arguments = [part for command in commands for part in ("-ex", command)]
     assert main(["debug", str(folder), "--break", stop, "--batch", *arguments]) == 0
+    assert left_over(folder) == []
     stops = capfd.readouterr().out.split("=== stop\n")[1:]
     assert len(stops) == passes[1] and all(f"colibri: before {stop}\n" in one for one in stops)
 
@@ -125,10 +139,9 @@ def test_buffers_have_the_bits_of_the_reference(
 
 
 @pytest.fixture
-def package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def package(tmp_path: Path) -> Path:
     folder = tmp_path / "a package"
-    assert main(["generate", str(SENSOR), "--board", "raspberry-pi-5", "-o", str(folder)]) == 0
-    capsys.readouterr()
+    generate(SENSOR, load_board("raspberry-pi-5"), Options(), folder)
     return folder
 
 
@@ -155,6 +168,22 @@ def test_a_stop_that_there_is_not(package: Path, capsys: pytest.CaptureFixture[s
     need_gdb()
     assert main(["debug", str(package), "--break", "layer0.expert", "--batch"]) == 2
     assert capsys.readouterr().err == "colibri: --break: no op 'layer0.expert'; did you mean 'layer0.experts'?\n"
+
+
+@pytest.mark.emulator
+def test_a_folder_for_temporary_files_with_a_strange_or_long_name(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    need_gdb()
+    (tmp_path / "a, b").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a, b"))
+    assert main(["debug", str(package), "--break", "out", "--batch", "-ex", "continue"]) == 0
+    assert "colibri: before out\n" in capfd.readouterr().out
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert main(["debug", str(package), "--batch"]) == 2
+    assert "the path of a socket there is too long; set TMPDIR to a shorter folder" in capfd.readouterr().err
 
 
 @pytest.mark.emulator

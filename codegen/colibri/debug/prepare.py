@@ -60,7 +60,7 @@ def run_session(
     image = _image(folder, package, emulator, role)
     with scratch_folder("debug") as place:
         waiting = emulator_command(image, emulator, place, socket_path(place))
-        _write(place, folder, package, image, role, emulator, stops, start_commands(emulator, place))
+        _write(place, folder, package, image, role, emulator, stops, start_commands(emulator))
         command = gdb_command(gdb, image, SCRIPT, folder.resolve(), commands, batch=batch)
         return debug(place, emulator, waiting, command)
 
@@ -91,7 +91,7 @@ def prepare_lines(
     waiting = emulator_command(image, emulator, place, SOCKET)
     try:
         place.mkdir(exist_ok=True)
-        _write(place, folder, package, image, role, emulator, stops, start_commands(emulator, None))
+        _write(place, folder, package, image, role, emulator, stops, start_commands(emulator))
     except OSError as error:
         raise no_room(str(place), error) from None
     command = gdb_command(gdb, image, SCRIPT, folder.resolve(), commands, batch=batch)

@@ -86,15 +86,11 @@ def _knows(program: str, processor: str) -> bool:
     return done.returncode == 0 and b"Undefined item" not in done.stderr
 
 
-def start_commands(emulator: Emulator, folder: Path | None) -> list[str]:
-    """What gdb does to get the program at its first instruction.
-
-    Args:
-        folder: with the socket and the request; None when gdb is started there.
-    """
+def start_commands(emulator: Emulator) -> list[str]:
+    """What gdb does, in the folder of socket and request, to get the program at its first instruction."""
     if emulator.kind is EmulatorKind.NATIVE:
         return [f"starti < {REQUEST_NAME} > {CONSOLE}"]
-    return [f"target remote {folder / SOCKET if folder else f'./{SOCKET}'}"]
+    return [f"target remote ./{SOCKET}"]
 
 
 def emulator_command(image: Path, emulator: Emulator, folder: Path, socket: str) -> list[str]:
@@ -108,7 +104,8 @@ def emulator_command(image: Path, emulator: Emulator, folder: Path, socket: str)
     command = command_line(image, emulator, folder)
     if emulator.kind is EmulatorKind.QEMU_USER:
         return [command[0], "-g", socket, *command[1:]]
-    return [command[0], "-S", "-gdb", f"unix:{socket},server=on,wait=off", *command[1:]]
+    escaped = socket.replace(",", ",,")  # QEMU's way to write a comma in an option
+    return [command[0], "-S", "-gdb", f"unix:{escaped},server=on,wait=off", *command[1:]]
 
 
 def gdb_command(
