@@ -14,7 +14,7 @@ SCHEMA = 1
 _LONGEST = 80  # characters of a cell's folder before its hash
 
 # Exit codes, the worst first: what is wrong, then what is only not there or too small.
-_WORST = (70, 7, 6, 5, 2, 1, 4, 3, 0)
+WORST = (70, 7, 6, 5, 2, 1, 4, 3, 0)
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ def nothing(cell: Cell, package: str, code: int, error: str) -> Result:
 
 def worst(codes: Iterable[int]) -> int:
     """The exit code that stands for all: a fault before a tool that is missing, that before what does not fit."""
-    return min(codes, key=lambda code: _WORST.index(code) if code in _WORST else 0, default=0)
+    return min(codes, key=lambda code: WORST.index(code) if code in WORST else 0, default=0)
 
 
 def same_digest(runs: Sequence[Run], common: str) -> bool | None:
