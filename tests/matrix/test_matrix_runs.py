@@ -7,12 +7,13 @@ import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import msgspec
 import pytest
 from small_models import sensor
 
 from colibri.cli import main
-from colibri.errors import BadInput, UsageError
-from colibri.matrix.model import Cell, State
+from colibri.errors import BadInput, BuildFailed, UsageError
+from colibri.matrix.model import Cell, State, nothing
 from colibri.matrix.run import plan, run_matrix
 
 MODEL = str(sensor("top1-e3-tiny"))
@@ -75,8 +76,17 @@ def _report(out: Path, cell: dict[str, str], capsys: pytest.CaptureFixture[str])
 
 def test_a_cell_that_dies_has_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
-    (result,) = run_matrix([Cell(MODEL, "stm32f405", "w8a8")], tmp_path / "out").cells
-    assert (result.code, result.error, result.board) == (70, "the cell ended without a result", "stm32f405")
+    cell = Cell(MODEL, "stm32f405", "w8a8")
+    for _ in range(2):  # also where a result is there of an earlier run
+        (result,) = run_matrix([cell], tmp_path / "out").cells
+        assert (result.code, result.error, result.board) == (70, "the cell ended without a result", "stm32f405")
+        (tmp_path / "out" / cell.name / "result.json").write_bytes(msgspec.json.encode(nothing(cell, "x", 0, "")))
+
+
+def test_a_checkpoint_that_vanishes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colibri.matrix.run._inputs", lambda checkpoint: "/nowhere/model.safetensors")
+    with pytest.raises(BuildFailed, match=r"matrix.ninja: ninja: error: '/nowhere/model.safetensors', needed by"):
+        run_matrix([Cell(MODEL, "stm32f405", "w8a8")], tmp_path / "out")
 
 
 def test_a_missing_emulator_leaves_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from colibri.boards.profile import Board
 from colibri.boards.words import nearest
 from colibri.checkpoint.untrusted import is_there
 from colibri.claim import claimed
-from colibri.errors import BadInput, UsageError, no_room, shown
+from colibri.errors import BadInput, BuildFailed, UsageError, no_room, shown
 from colibri.matrix.cell import CELL, PACKAGE, RESULT
 from colibri.matrix.model import SCHEMA, Cell, Matrix, Result, nothing
 from colibri.paths import data_folder
@@ -50,7 +50,7 @@ def plan(
 
     Raises:
         BadInput: no such checkpoint, board or recipe file, or a board file that is wrong.
-        UsageError: a recipe that is none, or two cells that are the same.
+        UsageError: a recipe that is none, or more cells than anybody can mean.
     """
     for checkpoint in checkpoints:
         if not is_there(checkpoint):
@@ -81,6 +81,7 @@ def run_matrix(
         on_result: called with how many are done, of how many to do, and the result, as they come.
 
     Raises:
+        BuildFailed: ninja itself failed.
         UsageError: another matrix is being made there, or nothing can be written.
         ToolMissing: no ninja.
     """
@@ -123,13 +124,15 @@ def _make(out: Path, jobs: int, on_result: OnResult) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=_environment(out),
+        env=_environment(),
     )
     try:
         assert process.stdout is not None
         for line in process.stdout:
             if done := _DONE.match(line.rstrip()):
                 on_result(int(done[1]), int(done[2]), _read(out / done[3], None))
+            elif line.startswith("ninja: error: "):
+                raise BuildFailed(line.strip(), where=shown(str(out / _NINJA), 300))
         process.wait()
     finally:
         if process.poll() is None:
@@ -137,7 +140,7 @@ def _make(out: Path, jobs: int, on_result: OnResult) -> None:
             process.wait()
 
 
-def _environment(out: Path) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     """That of the user, with this Colibri first."""
     above = str(Path(colibri.__file__).resolve().parents[1])
     path = os.pathsep.join([above, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -150,7 +153,8 @@ def _ninja_text(cells: Sequence[Cell], timeout: float) -> str:
     lines = [
         "builddir = .ninja",
         "rule cell",
-        f"  command = {python.replace('$', '$$')} $folder {timeout:g} $key",
+        # No result of an earlier run may be taken for that of one which dies.
+        f"  command = rm -f $folder/{RESULT} && {python.replace('$', '$$')} $folder {timeout:g} $key",
         "  description = $folder",
     ]
     generator, versions = _generator(), dict[str, str]()
