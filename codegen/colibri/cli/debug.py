@@ -50,7 +50,7 @@ def command(
     import json
 
     from colibri.debug.ops import named_ops
-    from colibri.debug.prepare import prepare_lines, run_session
+    from colibri.debug.prepare import Wanted, prepare_lines, run_session
     from colibri.errors import CheckFailed
     from colibri.package import load_package
     from colibri.testing import chosen_emulators
@@ -69,13 +69,14 @@ def command(
         return
     chosen = chosen_emulators(facts, (emulator,) if emulator else ())[0]
     role: Role = "product" if image == "product" else "test"
+    wanted = Wanted(role, stops, commands, program, batch)
     if print_only or as_json:
-        both = prepare_lines(package, facts, chosen, role, stops, commands, program, batch=batch)
+        both = prepare_lines(package, facts, chosen, wanted)
         if as_json:
             click.echo(json.dumps({"emulator": both.emulator, "gdb": both.gdb}, indent=1))
         else:
             click.echo("\n".join(line for line in (both.emulator, both.gdb) if line))
         return
-    code = run_session(package, facts, chosen, role, stops, commands, program, batch=batch)
+    code = run_session(package, facts, chosen, wanted)
     if code != 0:
         raise CheckFailed(f"gdb ended with {code}", where=str(package))

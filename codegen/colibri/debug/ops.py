@@ -54,14 +54,10 @@ def chosen(ops: Sequence[NamedOp], wanted: Sequence[str]) -> Iterator[NamedOp]:
     by_name = {op.name: op for op in ops}
     for name in wanted:
         if name not in by_name:
-            hint = f"{nearest(name, by_name)}" if len(by_name) < 24 else _near(name, by_name)
+            hint = nearest(name, by_name)
+            hint = hint if hint.startswith("did you mean") else "see --list-ops"
             raise UsageError(f"no op '{shown(name)}'", where="--break", hint=hint)
         yield by_name[name]
-
-
-def _near(name: str, names: dict[str, NamedOp]) -> str:
-    hint = nearest(name, names)
-    return hint if hint.startswith("did you mean") else "see --list-ops"
 
 
 def _snake(kind: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from colibri.debug.source import read_source
 from colibri.errors import BadInput
 from colibri.footprint.call_tree import disassemble
+from colibri.footprint.elf import READING_FAILED
 from colibri.footprint.stack_effects import READERS, Flow, Instruction
 from colibri.package import Package
 from colibri.toolchain.places import disassembler
@@ -107,7 +108,7 @@ class _Lines:
     """Line numbers of the model's source, from the image's DWARF."""
 
     def __init__(self, image: Path) -> None:
-        from elftools.common.exceptions import ELFError
+        from elftools.common.exceptions import DWARFError, ELFError
         from elftools.elf.elffile import ELFFile
 
         rows: list[tuple[int, int]] = []
@@ -125,8 +126,8 @@ class _Lines:
                             own = _is_source(program, entry.state.file)
                             ends = entry.state.end_sequence or not own
                             rows.append((entry.state.address, 0 if ends else entry.state.line))
-        except (ELFError, OSError) as error:
-            raise BadInput(f"no ELF file: {error}", where=str(image)) from None
+        except (ELFError, DWARFError, *READING_FAILED) as error:
+            raise BadInput(f"is damaged: {error}", where=str(image), hint="build the package again") from None
         if not rows:
             raise BadInput(f"has no line numbers of {_SOURCE}", where=str(image), hint="compile it with -g")
         # A sequence that ends where the next one begins says nothing of that address; of several rows the last counts.

@@ -39,7 +39,7 @@ class Array:
         form: gdb's letters for elements as numbers, after ``x/``.
         size: gdb's letter for their size.
         doc: type and shape.
-        alive: ops in which its bytes matter.
+        alive: when its bytes matter.
     """
 
     name: str
@@ -134,6 +134,7 @@ def named_arrays(package: Package, image: Path) -> list[Array]:
 def _array(span: Span, view: View, start: int) -> Array:
     size, width = TYPE_BYTES[view.type], prod(view.shape[1:])
     rows = min(view.shape[0], max(1, _SHOWN // width))
+    spans = [f"{first}" if first == last else f"{first}-{last}" for first, last in span.live]
     return Array(
         name=f"{span.name}.{view.name}" if view.name else span.name,
         address=f"{start + view.offset:#x}",
@@ -143,20 +144,15 @@ def _array(span: Span, view: View, start: int) -> Array:
         form=_FORMS[view.type],
         size=_SIZES[size],
         doc=f"{view.type} {''.join(f'[{extent}]' for extent in view.shape)}",
-        alive=", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in span.live) or "always",
+        alive=f"ops {', '.join(spans)}" if spans else "always",
     )
 
 
 def _table(arrays: Sequence[Array]) -> list[str]:
-    """Lines for gdb's `echo`, which wants a blank behind a backslash to keep it."""
+    """Lines for gdb's `echo`."""
     wide = max((len(array.name) for array in arrays), default=0)
     deep = max((len(array.doc) for array in arrays), default=0)
-    return [
-        f"{array.address:<12}{array.name:<{wide + 2}}{array.doc:<{deep + 2}}ops {array.alive}".replace(
-            "ops always", "always"
-        )
-        for array in arrays
-    ]
+    return [f"{one.address:<12}{one.name:<{wide + 2}}{one.doc:<{deep + 2}}{one.alive}" for one in arrays]
 
 
 def _stop(
