@@ -71,7 +71,7 @@ def run_on_board(package: Path, objects: Iterable[Path], out: Path) -> str:
     port = [path for path in sources_in(package / "port") if path.suffix == ".c"]
     options = ["-std=c11", "-O2", "-ffreestanding", f"-I{package}", f"-I{package / 'runtime'}", f"-I{DEVICE}"]
     options += [f"-DPORT_TRAP_{emulator.trap.upper()}"]
-    started = compile_for_board(package, [*port, DEVICE / "console.c"], options, out)
+    started = compile_for_board(package, [*port, DEVICE / "libc.c"], options, out)
     script = package / script_name(board, emulator)
     succeed(
         f"{board.toolchain.prefix}gcc", *board.toolchain.flags, "-nostdlib", "-Wl,--gc-sections",

@@ -10,6 +10,7 @@ import pytest
 from exporting import LANGUAGE, SENSOR, everything, make_export
 from small_models import HOST_BOARD, PORTABLE_BOARD, make_package
 
+from colibri.boards.profile import BoardKind
 from colibri.cli import main
 from colibri.errors import BadInput, UsageError
 from colibri.export.export import export
@@ -22,10 +23,9 @@ FORM_NAMES = [form.name for form in FORMS if form.name != "page"]  # which needs
 
 
 def board_for(form: str) -> str:
-    chosen = next(one for one in FORMS if one.name == form)
-    if chosen.web:
-        return "wasm32"
-    return HOST_BOARD if chosen.bare is False or form == "python" else PORTABLE_BOARD
+    kinds = next(one for one in FORMS if one.name == form).kinds
+    boards = {BoardKind.BARE: PORTABLE_BOARD, BoardKind.LINUX: HOST_BOARD, BoardKind.WASM: "wasm32"}
+    return boards[kinds[0]]
 
 
 def packaged(folder: Path) -> Path:
@@ -143,8 +143,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     said = json.loads(capsys.readouterr().out)
     assert said["form"] == "cmake" and said["files"] == sorted(set(everything(tmp_path / "other")) - {LIST_NAME})
     assert main(["export", str(package), "--to", "nonsense"]) == 2
-    assert "--to: no form 'nonsense'; there are cmake, npm, pkg-config" in capsys.readouterr().err
+    assert "--to: no form 'nonsense'; there are cmake, pkg-config, " in capsys.readouterr().err
     assert main(["export", str(tmp_path), "--to", "cmake"]) == 5
+
+
+def test_a_form_for_other_boards(tmp_path: Path) -> None:
+    make_package(SENSOR, tmp_path / "package", HOST_BOARD)
+    with pytest.raises(
+        UsageError, match=r"--to zephyr: is for bare boards, this package is for x86-64-v3 \(linux\); .* cmake"
+    ):
+        export(tmp_path / "package", "zephyr", Label(), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_the_vector_asks_and_answers(tmp_path: Path) -> None:

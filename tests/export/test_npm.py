@@ -170,8 +170,16 @@ def test_an_export_is_the_same_every_time_and_imports_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("form", "board", "message"),
     [
-        ("npm", "x86-64-v3", "--to npm: is for WebAssembly, this package is for x86-64-v3; generate it for the board"),
-        ("cmake", "wasm32", "--to cmake: is not for WebAssembly, this package is for wasm32; try --to npm or page"),
+        (
+            "npm",
+            "x86-64-v3",
+            "--to npm: is for wasm boards, this package is for x86-64-v3 (linux); for that there are cmake",
+        ),
+        (
+            "cmake",
+            "wasm32",
+            "--to cmake: is for bare and linux boards, this package is for wasm32 (wasm); for that there are npm, page",
+        ),
         ("page", "wasm32", "--to page: needs a language model with a tokenizer.json of byte-level BPE; try --to npm"),
     ],
 )

@@ -133,5 +133,5 @@ def test_a_board_without_an_operating_system_has_no_shared_library(
     assert main(["generate", str(SENSOR), "--board", "stm32f405", "-o", str(tmp_path / "package")]) == 0
     capsys.readouterr()
     assert main(["export", str(tmp_path / "package"), "--to", "python", "-o", str(tmp_path / "out")]) == 2
-    assert "a shared library is built for Linux" in capsys.readouterr().err
+    assert "--to python: is for linux boards" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from colibri.boards.profile import BoardKind
 from colibri.export.form import Files, Form, Label
 from colibri.export.layout import check_header, library, licences, page, weights_as_assembler
 from colibri.export.model import Model
@@ -21,4 +22,6 @@ def _files(model: Model, label: Label) -> Files:
     }
 
 
-FORM = Form("cmake", "CMake package: find_package(… CONFIG) or add_subdirectory", None, _files)
+FORM = Form(
+    "cmake", "CMake package: find_package(… CONFIG) or add_subdirectory", (BoardKind.BARE, BoardKind.LINUX), _files
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from colibri.boards.profile import BoardKind
 from colibri.errors import UsageError
 from colibri.export.folder import write_export
 from colibri.export.form import Files, Form, Label
@@ -41,15 +40,9 @@ def find_form(name: str) -> Form:
 
 def refuse_other_boards(form: Form, model: Model) -> None:
     """Raise UsageError when the package is for a board that the form has nothing to do with."""
-    if form.web != (model.package.board.kind is BoardKind.WASM):
-        what = "is for WebAssembly" if form.web else "is not for WebAssembly"
-        hint = "generate it for the board wasm32" if form.web else f"try --to {' or '.join(_web_forms())}"
-        raise UsageError(f"{what}, this package is for {model.package.board.id}", where=f"--to {form.name}", hint=hint)
-    if form.bare is not None and form.bare != model.bare:
-        kind = "bare-metal boards" if form.bare else "programs under an operating system"
-        what = f"is for {kind}, this package is for {model.package.board.id}"
-        raise UsageError(what, where=f"--to {form.name}", hint="generate it for another board")
-
-
-def _web_forms() -> list[str]:
-    return [form.name for form in FORMS if form.web]
+    board = model.package.board
+    if board.kind not in form.kinds:
+        others = [one.name for one in FORMS if board.kind in one.kinds]
+        what = f"is for {' and '.join(form.kinds)} boards, this package is for {board.id} ({board.kind})"
+        hint = f"for that there are {', '.join(others)}" if others else "generate it for another board"
+        raise UsageError(what, where=f"--to {form.name}", hint=hint)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from colibri.boards.profile import BoardKind
 from colibri.errors import UsageError, shown
 from colibri.export.model import Model
 
@@ -51,13 +52,11 @@ class Form:
     Attributes:
         name: as the user types it.
         title: what it is, for `colibri export --help`.
-        bare: whether it is for packages of bare-metal boards alone; None where the board does not matter.
+        kinds: of boards whose packages it is for.
         files: writes it.
-        web: whether it is for packages of WebAssembly boards alone; every other form is for none of them.
     """
 
     name: str
     title: str
-    bare: bool | None
+    kinds: tuple[BoardKind, ...]
     files: Callable[[Model, Label], Files]
-    web: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from colibri.boards.profile import BoardKind
 from colibri.export.form import Files, Form, Label
 from colibri.export.layout import licences, page
 from colibri.export.model import Model
@@ -64,4 +65,4 @@ def _package_json(model: Model, label: Label, files: list[str]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n"
 
 
-FORM = Form("npm", "package for npm: WebAssembly and an ES module with types", None, _files, web=True)
+FORM = Form("npm", "package for npm: WebAssembly and an ES module with types", (BoardKind.WASM,), _files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from colibri.boards.profile import BoardKind
 from colibri.export.form import Files, Form, Label
 from colibri.export.layout import check_header, library, licences, page, weights_as_assembler
 from colibri.export.model import Model
@@ -20,4 +21,4 @@ def _files(model: Model, label: Label) -> Files:
     }
 
 
-FORM = Form("pkg-config", "library with a Makefile and a .pc file", None, _files)
+FORM = Form("pkg-config", "library with a Makefile and a .pc file", (BoardKind.BARE, BoardKind.LINUX), _files)

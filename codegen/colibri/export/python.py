@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from colibri.boards.profile import BoardKind
-from colibri.errors import UsageError
 from colibri.export.form import Files, Form, Label
 from colibri.export.layout import library, licences, page
 from colibri.export.model import Model
@@ -13,12 +12,6 @@ from colibri.export.statuses import statuses
 
 
 def _files(model: Model, label: Label) -> Files:
-    board = model.package.board
-    if board.kind is not BoardKind.LINUX:
-        hint = "generate it for a board with Linux, such as x86-64-v2"
-        raise UsageError(
-            f"a shared library is built for Linux, this package is for {board.id}", where="--to", hint=hint
-        )
     facts = model.package.model
     values = {
         "inputs": facts.inputs,
@@ -50,4 +43,4 @@ def _files(model: Model, label: Label) -> Files:
     }
 
 
-FORM = Form("python", "Python package around a shared library: pip install", None, _files)
+FORM = Form("python", "Python package around a shared library: pip install", (BoardKind.LINUX,), _files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from colibri.boards.profile import BoardKind
 from colibri.export.form import Files, Form, Label
 from colibri.export.layout import library, licences, page
 from colibri.export.model import Model
@@ -60,4 +61,9 @@ def _camel(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-FORM = Form("rust", "Rust no_std crate: cargo compiles the C, no other crate is needed", None, _files)
+FORM = Form(
+    "rust",
+    "Rust no_std crate: cargo compiles the C, no other crate is needed",
+    (BoardKind.BARE, BoardKind.LINUX),
+    _files,
+)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import struct
 
+from colibri.boards.profile import BoardKind
 from colibri.emit.templates import render
 from colibri.errors import UsageError
 from colibri.export.form import Files, Form, Label
@@ -75,4 +76,4 @@ def _golden(model: Model) -> dict[str, object]:
     }
 
 
-FORM = Form("page", "page for a browser in one file: the model writes in it", None, _files, web=True)
+FORM = Form("page", "page for a browser in one file: the model writes in it", (BoardKind.WASM,), _files)
