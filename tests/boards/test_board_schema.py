@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,16 @@ def test_a_new_board_is_valid(tmp_path: Path) -> None:
         path = new_board(f"my-{parent}", parent, tmp_path / f"my-{parent}.toml")
         assert errors(tomllib.loads(path.read_text())) == []
         assert json.loads((tmp_path / "board.schema.json").read_text()) == SCHEMA
+
+
+def test_an_editor_finds_the_schema_by_the_first_line(tmp_path: Path) -> None:
+    """Taplo is what Even Better TOML for VS Code has inside."""
+    path = new_board("mine", "stm32f405", tmp_path / "mine.toml")
+    command = [str(Path(sys.executable).with_name("taplo")), "check", "mine.toml"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    path.write_text(path.read_text().replace('kind = "ram"', 'kind = "rom"'))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and '"rom" is not one of ["flash","ram"]' in done.stderr
 
 
 @pytest.mark.parametrize(
