@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from colibri.footprint.stack_effects import READERS, Effect, Flow, parse_disassembly
+from colibri.footprint.machine_code import MachineCode
+from colibri.footprint.stack_effects import READERS, Effect, Flow, parse_disassembly, riscv, thumb, unread
 
 
 def effect(arch: str, text: str) -> Effect:
@@ -136,3 +137,30 @@ def test_an_address_for_the_stack_pointer_is_a_new_stack() -> None:
     assert effect("arm", "ldr.w\tsp, [pc, #12]\t@ 8000424").switches
     assert effect("riscv32", "auipc\tsp,0x402").switches
     assert effect("riscv32", "add\tsp,sp,-8 # 80402000 <port_stack_top>").switches
+
+
+def test_what_a_disassembler_does_not_know_is_not_taken_for_nothing() -> None:
+    """A start-up that begins with such a word had no instruction at its address, and so a bound of 0."""
+    text = "80000000:\t.4byte\t0xf14022f3\n80000004:\taddi\tsp,sp,-32\n80000006:\t.2byte\t0x0\n80000008:\tret\n"
+    found = parse_disassembly(text, "#")
+    assert [one.name for one in found] == [".4byte", "addi", ".2byte", "ret"]
+    control, other = unread(found[0]), unread(found[2])
+    assert control is not None and not control.unsteady and control.flow is Flow.NEXT
+    assert other is not None and other.unsteady and other.padding
+    assert unread(found[1]) is None
+    swap = parse_disassembly("0:\t.4byte\t0x34011173\n", "#")[0]  # csrrw sp, mscratch, sp
+    assert (unread(swap) or Effect()).unsteady
+    llvm = parse_disassembly("      10:      \t<unknown>\n", "@")[0]
+    assert (unread(llvm) or Effect()).unsteady
+    assert MachineCode(found, [(0x80000000, 10, "port_start")], riscv, 0).read(0x80000000).depth == 32
+    assert MachineCode(found, [(0x7FFFFFFE, 2, "lost")], riscv, 0).read(0x7FFFFFFE).unsteady
+
+
+def test_a_far_jump_of_lld_is_a_call() -> None:
+    gnu = "800261c:\tmovw\tip, #509\t@ 0x1fd\n8002620:\tmovt\tip, #2048\n8002624:\tbx\tip\n"
+    llvm = gnu.replace("ip", "r12").replace(":\t", ":      \t")
+    for text in (gnu, llvm):
+        jump = parse_disassembly(text, "@")[-1]
+        assert (thumb(jump).flow, thumb(jump).target) == (Flow.JUMP, 0x80001FC)
+    other = parse_disassembly(gnu.replace("movt\tip", "movt\tr3"), "@")[-1]
+    assert thumb(other).target is None

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from colibri.footprint.stack_effects import Decode, Effect, Flow, Instruction
+from colibri.footprint.stack_effects import Decode, Effect, Flow, Instruction, unread
 
 # Each visit is with a deeper stack than the one before: code that is met so often pushes in a loop.
 _MOST_VISITS = 50
@@ -78,7 +78,7 @@ class MachineCode:
         self._starts = {start for start, _, name in functions if not name.endswith(".cold")}
         self._bounds = sorted({start for start, _, _ in functions})
         self._sizes = {start: size for start, size, _ in functions}
-        self._decode = decode
+        self._decode: Decode = lambda one: unread(one) or decode(one)
         self._pushed = pushed
 
     def read(self, start: int) -> Code:
@@ -87,6 +87,8 @@ class MachineCode:
         Paths that meet go on with the deeper stack. A computed jump is a table of the function's own cases when code
         of the function is left that nothing else reaches, and else a call through a pointer.
         """
+        if start not in self._index:
+            return Code(0, (), unsteady="no instruction that can be read")
         walk = _Walk(deepest=self._pushed)
         self._follow(walk, start, self._pushed, start)
         cases: set[int] = set()

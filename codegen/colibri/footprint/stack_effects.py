@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):[ ]*\t([^\n]*)$", re.MULTILINE)  # GNU objdump, and LLVM's with its spaces
+_UNREAD = (".2byte", ".4byte", ".insn", ".inst", "<unknown>", ";")  # how disassemblers show what they do not know
 _LABEL = re.compile(r"<([^>]*)>")
 
 
@@ -87,7 +88,7 @@ def parse_disassembly(text: str, comment: str) -> list[Instruction]:
             # How GNU ld reaches code that is too far for a branch: the word behind the load is the target.
             target = f"{int(operands.strip(), 16) & ~1:x}"
             found[-1] = Instruction(found[-1].address, "b.w", target, "", found[-1].comment)
-        if not name or name.startswith("."):
+        if not name or (name.startswith(".") and not name.startswith(_UNREAD)):
             continue
         if " " in name:
             name, _, more = name.partition(" ")
@@ -111,6 +112,20 @@ def _thunk_target(halves: list[Instruction]) -> int | None:
 def _first_hex(text: str) -> int | None:
     match = re.search(r"(?:^|[\s,])(?:0x)?([0-9a-f]+)\s*(?:<|$)", text)
     return int(match[1], 16) if match else None
+
+
+def unread(one: Instruction) -> Effect | None:
+    """What an instruction does that the disassembler does not know; None when it knows it.
+
+    GNU's takes the extensions of RISC-V from the image's attributes: code may have more of them, as start-up code reads
+    a control register. Those write the register in bits 7 to 11 (RISC-V unprivileged ISA, opcode SYSTEM), 2 being sp.
+    """
+    if not one.name.startswith(_UNREAD):
+        return None
+    word = re.search(r"0x([0-9a-f]+)$", one.operands)
+    code = int(word[1], 16) if word and one.name in (".4byte", ".insn") else 0
+    control = code & 0x7F == 0x73 and code >> 12 & 7 and code >> 7 & 31 != 2
+    return Effect(padding=not control, unsteady=not control)
 
 
 # ---- Arm, Thumb and A32 --------------------------------------------------------------------------------------

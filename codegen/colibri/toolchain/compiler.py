@@ -46,9 +46,13 @@ class Compiler(msgspec.Struct, frozen=True):
             return ("-nostdlib", *self.linker)
         if kind is not BoardKind.BARE:
             return ("-static", *self.linker)
-        # Without its libraries zig would lack its own, too.
-        alone = () if self.family is CompilerFamily.ZIG else ("-nostdlib",)
-        return (*alone, "-nostartfiles", *self.linker)
+        # Without its libraries zig would lack its own, too; clang warns of an option that says the same again.
+        alone = {
+            CompilerFamily.GCC: ("-nostdlib", "-nostartfiles"),
+            CompilerFamily.CLANG: ("-nostdlib",),
+            CompilerFamily.ZIG: ("-nostartfiles",),
+        }
+        return (*alone[self.family], *self.linker)
 
     @property
     def bare_libraries(self) -> tuple[str, ...]:
