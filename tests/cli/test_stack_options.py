@@ -69,7 +69,7 @@ def test_a_native_run_is_not_observed(tmp_path: Path) -> None:
     msgspec.structs.replace(package, board=board).save(folder)
     done = CliRunner().invoke(report, [str(folder), "--observe"])
     assert done.exit_code == 0
-    assert "nothing is observed, the board has no emulator but a native run" in done.stderr
+    assert "nothing is observed, no emulator of the board is QEMU" in done.stderr
 
 
 @pytest.mark.emulator

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,8 @@ pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not 
 
 def install(folder: Path, exported: Path) -> str:
     """Pack, install the archive into a project of one's own without a network; returns the package's name."""
-    packed = json.loads(succeed("npm", "pack", "--json", exported.resolve(), cwd=folder))[0]
+    command = ["npm", "pack", "--json", str(exported.resolve())]
+    packed = json.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)[0]
     project = folder / "project"
     project.mkdir()
     (project / "package.json").write_text('{"private": true, "type": "module"}')
@@ -136,7 +138,8 @@ def test_a_sensor_model_in_node(tmp_path: Path) -> None:
     script = f"""\
 import {{ facts, init }} from "{name}";
 import {{ readFile }} from "node:fs/promises";
-const model = await init(readFile(new URL(import.meta.resolve("{name}/model.wasm"))));
+import {{ createRequire }} from "node:module";
+const model = await init(readFile(createRequire(import.meta.url).resolve("{name}/model.wasm")));
 {requests}{ASK}
 const bits = requests.find(([op]) => op === "F")[1];
 const samples = new Float32Array(Uint32Array.from(bits).buffer);
