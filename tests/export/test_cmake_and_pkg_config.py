@@ -9,6 +9,9 @@ import pytest
 from exporting import EQUAL, LANGUAGE, SENSOR, make_export, run_on_board, succeed
 from small_models import HOST_BOARD
 
+from colibri.boards.load import load_board
+from colibri.emulate.runner import run
+
 HOSTILE_FLAGS = "-O3 -std=gnu11 -ffp-contract=fast -mfma"
 
 
@@ -41,6 +44,22 @@ def test_add_subdirectory_for_a_cortex_m(tmp_path: Path) -> None:
     objects = [*(tmp_path / "build").rglob("main.c.obj"), *(tmp_path / "build").rglob("*.a")]
     assert len(objects) == 2
     assert EQUAL in run_on_board(folder.parent / "package", objects, tmp_path)
+
+
+@pytest.mark.emulator
+def test_a_program_for_windows(tmp_path: Path) -> None:
+    folder = make_export(tmp_path, "cmake", SENSOR, "windows-x86-64")
+    toolchain = tmp_path / "package/toolchain.cmake"
+    prefix = tmp_path / "installed"
+    options = ("-G", "Ninja", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH")
+    succeed("cmake", "-S", folder, "-B", tmp_path / "build", *options)
+    succeed("cmake", "--build", tmp_path / "build")
+    succeed("cmake", "--install", tmp_path / "build", "--prefix", prefix)
+    succeed("cmake", "-S", folder / "example", "-B", tmp_path / "user", *options, f"-DCMAKE_PREFIX_PATH={prefix}")
+    succeed("cmake", "--build", tmp_path / "user")
+    (program,) = (tmp_path / "user").glob("*_example.exe")
+    board = load_board("windows-x86-64")
+    assert EQUAL in run(program, board, board.emulators[0]).output.decode()
 
 
 @pytest.mark.parametrize("destination", ["", "staged"])

@@ -23,5 +23,8 @@ def _files(model: Model, label: Label) -> Files:
 
 
 FORM = Form(
-    "cmake", "CMake package: find_package(… CONFIG) or add_subdirectory", (BoardKind.BARE, BoardKind.LINUX), _files
+    "cmake",
+    "CMake package: find_package(… CONFIG) or add_subdirectory",
+    (BoardKind.BARE, BoardKind.LINUX, BoardKind.WINDOWS),
+    _files,
 )

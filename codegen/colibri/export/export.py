@@ -43,6 +43,6 @@ def refuse_other_boards(form: Form, model: Model) -> None:
     board = model.package.board
     if board.kind not in form.kinds:
         others = [one.name for one in FORMS if board.kind in one.kinds]
-        what = f"is for {' and '.join(form.kinds)} boards, this package is for {board.id} ({board.kind})"
+        what = f"is for {', '.join(form.kinds)} boards, this package is for {board.id} ({board.kind})"
         hint = f"for that there are {', '.join(others)}" if others else "generate it for another board"
         raise UsageError(what, where=f"--to {form.name}", hint=hint)

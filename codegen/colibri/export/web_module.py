@@ -6,9 +6,8 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from colibri.boards.profile import BoardKind
 from colibri.emit.templates import render
-from colibri.errors import BuildFailed, UsageError
+from colibri.errors import BuildFailed
 from colibri.export.layout import library, values
 from colibri.export.model import Model
 from colibri.footprint.wasm import read_module
@@ -41,14 +40,10 @@ def compile_module(model: Model) -> WebModule:
     """Compile and link; the same package and compiler give the same bytes.
 
     Raises:
-        UsageError: the package is for another kind of board.
         ToolMissing: the board's compiler is not installed.
         BuildFailed: it fails.
     """
     board = model.package.board
-    if board.kind is not BoardKind.WASM:
-        what = f"this package is for {board.id}"
-        raise UsageError(what, where="--to", hint="generate it for the board wasm32 or wasm32-simd128")
     compiler = find_toolchain(board)
     files = {
         **library(model),
