@@ -25,6 +25,10 @@ BOARDS = (
     "nucleo-h743zi",
     "nucleo-u575zi-q",
     "riscv-virt-rv32imac",
+    "riscv-virt-rv64gc",
+    "milk-v-duo",
+    "raspberry-pi-2",
+    "raspberry-pi-zero",
 )
 
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
