@@ -114,7 +114,7 @@ def test_it_is_typed_and_tidy(tmp_path: Path) -> None:
     succeed(sys.executable, "-m", "ruff", "check", "--isolated", "--line-length", "120", *folders)
 
 
-def test_without_a_compiler_one_line_says_so(tmp_path: Path) -> None:
+def test_equal_wheels_and_without_a_compiler_one_line(tmp_path: Path) -> None:
     folder = make_export(tmp_path, "python", SENSOR, HOST_BOARD)
     code = "import build_library; build_library.build_wheel('.')"
     environment = {**os.environ, "CC": "no-such-compiler"}
@@ -122,6 +122,13 @@ def test_without_a_compiler_one_line_says_so(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1 and not list(folder.glob("*.whl"))
+    wheels = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        build = f"import build_library; build_library.build_wheel({str(tmp_path / name)!r})"
+        succeed(sys.executable, "-c", build, cwd=folder)
+        wheels += [path.read_bytes() for path in (tmp_path / name).glob("*.whl")]
+    assert len(wheels) == 2 and wheels[0] == wheels[1]
     assert done.stderr.splitlines() == [
         "top1_e3_tiny_model: no-such-compiler: No such file or directory; install a C compiler, or name it with CC"
     ]

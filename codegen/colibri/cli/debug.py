@@ -51,7 +51,7 @@ def command(
 
     from colibri.debug.ops import named_ops
     from colibri.debug.prepare import Wanted, prepare_lines, run_session
-    from colibri.errors import CheckFailed
+    from colibri.errors import CheckFailed, printable
     from colibri.package import load_package
     from colibri.testing import chosen_emulators
     from colibri.toolchain.buildfiles import Role
@@ -77,6 +77,9 @@ def command(
         else:
             click.echo("\n".join(line for line in (both.emulator, both.gdb) if line))
         return
-    code = run_session(package, facts, chosen, wanted)
+    code, printed = run_session(package, facts, chosen, wanted)
+    if role == "product":  # the test image speaks to a host, in frames
+        for line in printed.splitlines():
+            click.echo(printable(line))
     if code != 0:
         raise CheckFailed(f"gdb ended with {code}", where=str(package))

@@ -49,8 +49,8 @@ class Wanted:
     batch: bool = False
 
 
-def run_session(folder: Path, package: Package, emulator: Emulator, wanted: Wanted) -> int:
-    """Build the image and run it under gdb, on this terminal; returns gdb's exit code.
+def run_session(folder: Path, package: Package, emulator: Emulator, wanted: Wanted) -> tuple[int, str]:
+    """Build the image and run it under gdb, on this terminal; returns gdb's exit code and what the program printed.
 
     Raises:
         BadInput: image and package do not belong together.

@@ -129,7 +129,7 @@ def lines(folder: Path, emulator: list[str], gdb: list[str], emulator_kind: Emul
     return Lines(go + shlex.join(emulator) + source if emulator else "", go + shlex.join(gdb))
 
 
-def debug(folder: Path, emulator: Emulator, waiting: list[str], gdb: list[str]) -> int:
+def debug(folder: Path, emulator: Emulator, waiting: list[str], gdb: list[str]) -> tuple[int, str]:
     """Run gdb to its end, beside the emulator, which ends with it.
 
     Args:
@@ -137,7 +137,7 @@ def debug(folder: Path, emulator: Emulator, waiting: list[str], gdb: list[str]) 
         waiting: the emulator's command; empty for a native run.
 
     Returns:
-        gdb's exit code.
+        gdb's exit code, and what the program and its emulator printed.
 
     Raises:
         EmulatorFailed: the emulator does not wait for a debugger.
@@ -150,7 +150,9 @@ def debug(folder: Path, emulator: Emulator, waiting: list[str], gdb: list[str]) 
             process = stack.enter_context(started(waiting, folder, stdin, console, console))
             _wait_for_socket(process, folder)
         stack.enter_context(_interrupts_are_for_gdb())
-        return subprocess.run(gdb, cwd=folder, check=False).returncode
+        code = subprocess.run(gdb, cwd=folder, check=False).returncode
+    printed = folder / CONSOLE
+    return code, printed.read_text(encoding="utf-8", errors="replace") if printed.is_file() else ""
 
 
 def socket_path(folder: Path) -> str:
