@@ -181,7 +181,7 @@ def test_an_export_is_the_same_every_time_and_imports_nothing(tmp_path: Path) ->
         (
             "cmake",
             "wasm32",
-            "--to cmake: is for bare, linux, windows boards, this package is for wasm32 (wasm); for that there are npm, page",
+            "--to cmake: is for bare, linux, windows boards, this package is for wasm32 (wasm); for that there are npm",
         ),
         ("page", "wasm32", "--to page: needs a language model with a tokenizer.json of byte-level BPE; try --to npm"),
     ],
