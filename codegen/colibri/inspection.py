@@ -26,6 +26,7 @@ from colibri.passes.sharing import Room
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -147,9 +148,7 @@ def ram_left(memory: Memory, left: Sequence[Room]) -> int | None:
 
 
 def print_inspection(facts: Inspection, console: Console) -> None:
-    """Facts, then a table of boards and schemes."""
-    from rich.table import Table
-
+    """Facts, the boards that have room for every scheme, and a table of the others."""
     shape = (
         f"vocabulary {facts.outputs:,}, context {facts.context:,}"
         if facts.kind == "tokens"
@@ -161,13 +160,29 @@ def print_inspection(facts: Inspection, console: Console) -> None:
         console.print(f"licence: {comment_text(facts.licence)}", markup=False)
     for note in facts.dropped:
         console.print(f"left out: {comment_text(note, 200)}", markup=False)
+    console.print()
+    console.print(_sizes(facts))
+    console.print()
+    _print_fits(facts, console)
+    console.print("weights and memory only: code takes some 10 KB of flash more, see `colibri build`")
+
+
+_WIDEST = 100  # columns of a list of names
+
+
+def _table(first: str, schemes: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column(first, no_wrap=True)
+    for scheme in schemes:
+        table.add_column(scheme, justify="right", no_wrap=True)
+    return table
+
+
+def _sizes(facts: Inspection) -> Table:
     schemes = list(dict.fromkeys(fit.scheme for fit in facts.fits))
-    sizes = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    boards = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for table, first in ((sizes, "bytes"), (boards, "does it fit?")):
-        table.add_column(first, no_wrap=True)
-        for scheme in schemes:
-            table.add_column(scheme, justify="right", no_wrap=True)
+    sizes = _table("bytes", schemes)
 
     def span(scheme: str, size: Callable[[Fit], int], kv: str | None = None) -> str:
         """Of all boards, whose kernels may want the weights and buffers packed in different ways."""
@@ -178,32 +193,49 @@ def print_inspection(facts: Inspection, console: Console) -> None:
     for kv in dict.fromkeys(fit.kv for fit in facts.fits):
         name = f"memory, kv {kv}" if kv else "memory"
         sizes.add_row(name, *(span(scheme, lambda fit: fit.memory, kv) for scheme in schemes))
+    return sizes
+
+
+def _print_fits(facts: Inspection, console: Console) -> None:
+    """A list of the boards that have room for every scheme, and a row for each of the others."""
+    schemes = list(dict.fromkeys(fit.scheme for fit in facts.fits))
+    every: list[str] = []
+    others = _table("fits elsewhere", schemes)
+    others.add_column("lacks at least")
     for board in dict.fromkeys(fit.board for fit in facts.fits):
-        shown: list[str] = []
-        for kv in dict.fromkeys(fit.kv for fit in facts.fits):
-            cells = [_verdict(_find(facts, board, scheme, kv)) for scheme in schemes]
-            if cells != shown:  # a second row only where the states' type makes a difference
-                boards.add_row(f"  with kv {kv}" if shown else board, *cells)
-            shown = cells
-    console.print()
-    console.print(sizes)
-    console.print()
-    console.print(boards)
-    console.print("weights and memory only: code takes some 10 KB of flash more, see `colibri build`")
+        fits = [fit for fit in facts.fits if fit.board == board]
+        if all(fit.fits for fit in fits):
+            every.append(board)
+        else:
+            cells = [_verdict([fit for fit in fits if fit.scheme == scheme]) for scheme in schemes]
+            nearest = min(fits, key=_missing)
+            others.add_row(board, *cells, "" if nearest.fits else _lack(nearest))
+    if every:
+        console.print(f"fits in every scheme: {', '.join(every)}", width=min(console.width, _WIDEST))
+    if others.row_count:
+        console.print(others)
 
 
-def _find(facts: Inspection, board: str, scheme: str, kv: str) -> Fit:
-    return next(fit for fit in facts.fits if (fit.board, fit.scheme, fit.kv) == (board, scheme, kv))
+def _verdict(fits: Sequence[Fit]) -> str:
+    """``yes``, the type of states that it takes, or ``no``. Code is not counted: it takes some 10 KB more."""
+    serving = [fit.kv for fit in fits if fit.fits]
+    if len(serving) == len(fits):
+        return "yes"
+    return f"kv {serving[0]}" if serving else "no"
 
 
-def _verdict(fit: Fit) -> str:
-    """``yes``, or how many bytes too many, rounded up. Code is not counted: it takes some 10 KB more."""
-    missing = [
-        f"{name} +{_short(-left)}"
+def _missing(fit: Fit) -> int:
+    """Bytes that have no room."""
+    return sum(-left for left in (fit.flash_left, fit.ram_left) if left is not None and left < 0)
+
+
+def _lack(fit: Fit) -> str:
+    lacks = [
+        f"{_short(-left)} {name}"
         for name, left in (("flash", fit.flash_left), ("RAM", fit.ram_left))
         if left is not None and left < 0
     ]
-    return "\n".join(missing) or "yes"
+    return ", ".join(lacks)
 
 
 def _short(size: int) -> str:

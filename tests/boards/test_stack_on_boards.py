@@ -78,7 +78,9 @@ def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> Non
             assert seen.pages <= seen.of_pages <= seen.pages + 1
         assert run.weights is not None
         assert run.weights.of_pages - package.model_bin_bytes // 4096 in (1, 2)
-        assert 0.9 * run.weights.of_pages <= run.weights.pages <= run.weights.of_pages
+        # The last page may hold nothing but the manifest.
+        least = min(0.9 * run.weights.of_pages, run.weights.of_pages - 1)
+        assert least <= run.weights.pages <= run.weights.of_pages
 
 
 @BARE

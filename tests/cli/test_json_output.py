@@ -134,3 +134,17 @@ def test_boards(capsys: pytest.CaptureFixture[str]) -> None:
     assert [board["id"] for board in boards] == list(board_names())
     said = text(capsys, "boards")
     assert all(name in said for name in board_names())
+
+
+def test_inspect_says_once_where_everything_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    """And of each other board what serves there, or what is missing at least."""
+    source = str(ORACLE.parents[1] / "examples" / "shakespeare-moe")
+    facts = parsed(capsys, "inspect", source)
+    lines = text(capsys, "inspect", source).splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line.split()[:1]}
+    for board in board_names():
+        lefts = [fit[key] for fit in facts["fits"] if fit["board"] == board for key in ("flash_left", "ram_left")]
+        everywhere = all(left is None or left > 0 for left in lefts)
+        assert (len(rows.get(board, [])) > 4 and rows[board][0] in ("yes", "no", "kv")) != everywhere
+    assert rows["stm32f405"][-4:] == ["259K", "flash,", "76K", "RAM"]
+    assert rows["nucleo-h743zi"] == ["no", "no", "no", "yes", "yes"]

@@ -11,6 +11,7 @@ from colibri.boards.check_memory import VECTORS_ALIGN
 from colibri.boards.keys import keys, keys_text
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Holds, Proves
+from colibri.boards.table import board_list
 from colibri.cli import main
 from colibri.footprint.report import make_report
 from colibri.generate import Options, generate
@@ -34,6 +35,7 @@ def example(tmp_path: Path) -> Path:
 
 def test_the_tables_are_current() -> None:
     assert keys_text() in PAGE, "run ci/schema"
+    assert board_list([load_board(name) for name in board_names()]) in PAGE, "run ci/schema"
 
 
 def test_every_key_of_the_boards_of_colibri_has_a_row() -> None:

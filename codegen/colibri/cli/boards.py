@@ -14,7 +14,9 @@ from colibri.cli.output import make_console
 @click.option("--json", "as_json", is_flag=True, help="Print the complete board profiles as JSON.")
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """List the boards: memory, and which emulators prove what about them.
+    """List the boards: core, memory, and what a run in an emulator proves about each.
+
+    "map" is the board's memory and core, "core" its core, "isa" only its instructions; "machine" is this computer.
 
     A board of your own is a TOML file: give its path, ending with .toml, to --board.
 
@@ -32,7 +34,8 @@ def command(context: click.Context, as_json: bool) -> None:
     else:
         from colibri.boards.table import board_table
 
-        make_console().print(board_table(boards))
+        console = make_console()
+        console.print(board_table(boards, console.width))
 
 
 @command.command("new", short_help="Write the file of a board of your own.")
