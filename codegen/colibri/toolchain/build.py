@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,8 @@ from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_BIN, PRODUCT
 from colibri.toolchain.places import compiler_of, path_for
 from colibri.toolchain.raw_image import write_raw_image
 from colibri.toolchain.uf2 import write_uf2
+
+COMPILE_COMMANDS = "build/compile_commands.json"
 
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
 _OVERFLOW = re.compile(r"region [`'](\S+?)':? overflowed by (\d+) bytes")  # GNU ld, and lld
@@ -103,9 +106,19 @@ def build_product(folder: Path, board: Board) -> bool:
             write_uf2(folder / PRODUCT, folder / PRODUCT_UF2, board.flash.uf2)
         if fits and PRODUCT_HEX in targets and PRODUCT_BIN not in targets:
             write_raw_image(folder / PRODUCT, folder / PRODUCT_BIN, board.region_for(Holds.CODE))
+        _write_compile_commands(folder)
     except OSError as error:
         raise no_room(str(folder), error, _HINT) from None
     return fits
+
+
+def _write_compile_commands(folder: Path) -> None:
+    """Write what clangd and editors look for in `build/`: how each C file is compiled here, in this folder."""
+    listed = _run(folder, ["-t", "compdb"]).stdout
+    commands = [one for one in json.loads(listed[listed.index("[") :]) if one["file"].endswith(".c")]
+    beside = folder / "build/.compile_commands.json"
+    beside.write_text(json.dumps(commands, indent=1) + "\n", encoding="utf-8")
+    beside.replace(folder / COMPILE_COMMANDS)
 
 
 def _refuse_without_room(folder: Path, output: str) -> None:
