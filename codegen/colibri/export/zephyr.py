@@ -9,7 +9,7 @@ from colibri.export.form import Files, Form, Label
 from colibri.export.layout import check_header, library, licences, page, weights_as_assembler
 from colibri.export.model import Model
 
-_ARCHITECTURES = {"arm": "arm", "riscv32": "riscv"}
+_ARCHITECTURES = {"arm": "arm", "riscv32": "riscv", "riscv64": "riscv"}
 _KB = 1024
 
 
