@@ -15,7 +15,7 @@ from colibri.boards.check import board_faults
 from colibri.boards.locate import KeyPath, dotted, find_line
 from colibri.boards.places import At
 from colibri.boards.profile import Board
-from colibri.boards.words import nearest
+from colibri.boards.words import meant, nearest
 from colibri.checkpoint.untrusted import is_regular_file, read_toml
 from colibri.errors import BadInput, shown
 from colibri.paths import data_folder
@@ -58,9 +58,14 @@ def board_path(name_or_path: str | Path) -> Path:
     if text.endswith(_SUFFIX):
         return Path(text)
     if text not in board_names():
-        hint = f"{nearest(text, board_names())}; a board of your own is a file that ends with {_SUFFIX}"
-        raise BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
+        raise no_board(text)
     return data_folder("boards") / f"{text}{_SUFFIX}"
+
+
+def no_board(text: str) -> BadInput:
+    """Return (not raise) the error of a name that no board of Colibri has."""
+    hint = meant(text, board_names()) or "`colibri boards` lists them"
+    return BadInput(f"no board '{shown(text)}'", where="board", hint=f"{hint}; one of your own ends with {_SUFFIX}")
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from pathlib import Path
 import msgspec
 
 import colibri
-from colibri.boards.load import board_names, load_board
+from colibri.boards.load import board_names, load_board, no_board
 from colibri.boards.profile import Board
-from colibri.boards.words import nearest
 from colibri.checkpoint.untrusted import is_there
 from colibri.claim import claimed
 from colibri.errors import BadInput, BuildFailed, UsageError, no_room, shown
@@ -108,8 +107,7 @@ def _boards(text: str) -> list[str]:
         return names
     found = fnmatch.filter(names, text)
     if not found:
-        hint = f"{nearest(text, names)}; a board of your own is a file that ends with .toml"
-        raise BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
+        raise no_board(text)
     return found
 
 
