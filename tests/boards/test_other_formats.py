@@ -11,8 +11,10 @@ from board_packages import EXAMPLES, PRUNED, Make
 
 from colibri.errors import BadInput
 from colibri.footprint.attribute import GroupKind
+from colibri.footprint.html import render_html
 from colibri.footprint.report import RegionUse, make_report
 from colibri.footprint.wasm import PAGE, read_module
+from colibri.footprint.wasm_pieces import COPIED
 from colibri.generate import Options
 from colibri.package import Package
 from colibri.passes.quantise import Scheme
@@ -52,7 +54,10 @@ def test_rows_of_a_module_sum_to_the_file_and_to_its_memory(board: str, make: Ma
     assert memory.used == read_module(image).memory
     assert memory.used % PAGE == 0
     in_file, in_memory = sizes(file), sizes(memory)
-    assert in_file[GroupKind.WEIGHTS] == in_memory[GroupKind.WEIGHTS] == package.model_bin_bytes
+    assert in_file[GroupKind.WEIGHTS] == package.model_bin_bytes
+    tables = next(group for group in memory.groups if group.kind is GroupKind.TABLES)
+    assert {part.name: part.bytes for part in tables.parts}[COPIED] == package.model_bin_bytes
+    assert f"× {sum(package.model.experts)}: " in render_html(folder)  # of experts, each counted once
     assert in_memory[GroupKind.STACK] == package.board.stack
     assert in_memory[GroupKind.PADDING] < PAGE + 256
     assert GroupKind.UNATTRIBUTED not in in_file | in_memory

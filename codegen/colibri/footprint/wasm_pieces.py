@@ -18,6 +18,8 @@ _MAP = "build/product.map"
 _STRUCTURE = "structure of the module"
 _ZEROED = ".bss"
 
+COPIED = "weights, copied from the module"
+
 
 def wasm_pieces(path: Path, map_text: str, owners: Owners, package: Package) -> tuple[Layout, list[Piece]]:
     """Say of every byte of the module and of its memory what it is.
@@ -35,11 +37,18 @@ def wasm_pieces(path: Path, map_text: str, owners: Owners, package: Package) -> 
     memory = Extent(ram, 0, module.memory, 0, image.sections)
     stored = [Extent(file, one.address, one.bytes, one.address, (one,)) for one in image.sections if one.stored]
     layout = Layout(regions, (memory, *stored), gaps=False)
-    pieces = attribute(image, layout, placed.inputs, owners, package)
+    pieces = [_copied(piece, ram) for piece in attribute(image, layout, placed.inputs, owners, package)]
     data = sum(extent.bytes for extent in stored)
     pieces += _structure(file, module, placed, owners, data)
     whole = Extent(file, 0, module.bytes, 0, ())
     return Layout(regions, (memory, whole), gaps=False), pieces
+
+
+def _copied(piece: Piece, ram: int) -> Piece:
+    """Weights are counted in the file; in the memory they are constants like others, so that nothing counts twice."""
+    if piece.region != ram or piece.group is not GroupKind.WEIGHTS:
+        return piece
+    return Piece(piece.region, piece.bytes, GroupKind.TABLES, (COPIED,))
 
 
 def _memory(module: WasmModule, placed: WasmMap, stack: int) -> Image:
