@@ -198,7 +198,7 @@ def test_print_only_writes_what_its_lines_need(package: Path, capsys: pytest.Cap
     assert "define colibri-show z_q.scale" in script and "target remote ./gdb" in script
     waiting = subprocess.Popen(["bash", "-c", f"exec 2>&1; {lines['emulator']}"], stdout=subprocess.DEVNULL)
     try:
-        wait = "for _ in $(seq 500); do [ -S gdb ] && break; sleep 0.02; done; sleep 0.1; "
+        wait = "for _ in $(seq 2000); do grep -q ' 00010000 .* gdb$' /proc/net/unix && break; sleep 0.02; done; "
         said = subprocess.run(
             ["bash", "-c", lines["gdb"].replace(" && ", f" && {{ {wait}}} && ", 1)],
             capture_output=True, text=True, timeout=120, check=True,

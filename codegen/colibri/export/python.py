@@ -21,7 +21,6 @@ def _files(model: Model, label: Label) -> Files:
         "statuses": statuses(model),
         "summary_string": json.dumps(model.summary),
         "sources": [f"src/{path}" for path in model.c_files],
-        "data": [f"{one.file}" for one in model.weights],
     }
 
     def text(name: str) -> bytes:
