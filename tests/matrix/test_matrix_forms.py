@@ -51,7 +51,11 @@ def test_the_table_says_what_became_of_each() -> None:
     assert lines["wrong"][:7] == ["gcc", "yes", "qemu", "(core):", "DIFFER", "1", "1"]
     assert lines["no-tool"][:3] == ["–", "not", "built"]
     assert "toolchain" not in table(Matrix(1, (GOOD, SMALL)))
-    assert "flash +1,234" in text and "no-tool: board no-tool: x-gcc: not installed" in text
+    assert (
+        "flash +1,234" in text
+        and "small, gcc: small: the image" in text
+        and "no-tool: board no-tool: x-gcc: not installed" in text
+    )
     assert "\x1b" not in text and "\\x1b" in text
     assert "native" not in "".join(line for line in text.splitlines() if line.startswith("hung"))
 

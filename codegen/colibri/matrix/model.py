@@ -154,7 +154,8 @@ class Matrix(msgspec.Struct, frozen=True):
 def nothing(cell: Cell, package: str, code: int, error: str) -> Result:
     """The result of a cell of which nothing else is known."""
     board = _last(cell.board).removesuffix(".toml")
-    return Result(cell.checkpoint, _last(cell.checkpoint), board, cell.recipe, package, code, error)
+    name = _last(cell.checkpoint)
+    return Result(cell.checkpoint, name, board, cell.recipe, package, code, error, cell.toolchain)
 
 
 def worst(codes: Iterable[int]) -> int:

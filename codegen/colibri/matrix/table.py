@@ -56,7 +56,8 @@ def print_matrix(matrix: Matrix, console: Console) -> None:
         console.print(_table(rows(results, digest)))
         for result in results:
             if result.error:
-                said = Text.assemble((printable(result.board), "bold"), f": {shown(result.error, _WIDE_WHY)}")
+                by = f", {printable(result.toolchain)}" if result.toolchain else ""
+                said = Text.assemble((printable(result.board), "bold"), f"{by}: {shown(result.error, _WIDE_WHY)}")
                 console.print(said, soft_wrap=True)
         console.print()
     console.print(matrix.totals())
@@ -97,14 +98,14 @@ def matrix_markdown(matrix: Matrix, level: int = 3) -> str:
             parts += [f"All that is the same has the digest `{digest[:16]}`.", ""]
         parts += [*head(*COLUMNS)]
         found = rows(results, digest)
-        parts += [line(*(plain(cell).replace("\n", "<br>") for cell in _one_line(row.cells))) for row in found]
-        wrong = [(result.board, row.why) for result, row in zip(results, found, strict=True) if row.why]
-        parts += ["", *(f"- **{plain(board)}**: {plain(why)}" for board, why in wrong), *([""] if wrong else [])]
+        parts += [line(*(plain(", ".join(cell.split("\n"))) for cell in row.cells)) for row in found]
+        wrong = [
+            f"- **{plain(result.board)}**{f', {plain(result.toolchain)}' if result.toolchain else ''}: {plain(row.why)}"
+            for result, row in zip(results, found, strict=True)
+            if row.why
+        ]
+        parts += ["", *wrong, *([""] if wrong else [])]
     return "\n".join([*parts, f"{matrix.totals()}.", ""])
-
-
-def _one_line(cells: Sequence[str]) -> list[str]:
-    return [", ".join(cell.split("\n")) for cell in cells]
 
 
 def _row(result: Result, common: str) -> Row:
