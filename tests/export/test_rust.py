@@ -67,7 +67,9 @@ def test_the_build_script_compiles_for_the_board(tmp_path: Path) -> None:
     assert "cargo:rustc-link-lib=static=top1_e3_tiny_model" in said
     assert "cargo:rerun-if-env-changed=CC_thumbv7em_none_eabihf" in said
     attributes = succeed("arm-none-eabi-readelf", "-A", folder / "out/libtop1_e3_tiny_model.a")
-    assert attributes.count('Tag_CPU_name: "7E-M"') == attributes.count("Tag_ABI_VFP_args: VFP registers") == 5
+    compiled = len(list((folder / "c/src").rglob("*.c")))
+    assert attributes.count('Tag_CPU_name: "7E-M"') == compiled > 3
+    assert attributes.count("Tag_ABI_VFP_args: VFP registers") == compiled
 
     soft = subprocess.run(
         [program],
