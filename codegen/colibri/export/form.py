@@ -23,7 +23,7 @@ class Label:
         version: MAJOR.MINOR.PATCH.
         vendor: letters, digits, ``_`` and ``-``.
         url: of the project, or empty.
-        prompts: beginnings that a page offers; printable.
+        prompts: beginnings that a page offers, and an example takes; printable.
     """
 
     version: str = "0.1.0"

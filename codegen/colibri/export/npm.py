@@ -9,7 +9,7 @@ from colibri.export.form import Files, Form, Label
 from colibri.export.layout import licences, page
 from colibri.export.model import Model
 from colibri.export.web_module import compile_module
-from colibri.export.web_script import model_script, text_script
+from colibri.export.web_script import js_literal, model_script, text_script
 from colibri.export.web_text import words_of
 
 
@@ -26,6 +26,7 @@ def _files(model: Model, label: Label) -> Files:
     words = words_of(model.tokenizer, model.package.model.outputs) if model.tokens else None
     more: dict[str, object] = {
         "npm_name": npm_name(model),
+        "prompt": js_literal(label.prompts[0] if label.prompts else "The"),
         "tokenizer": words is not None,
         "wasm_bytes": len(module.data),
         "memory": module.memory,
