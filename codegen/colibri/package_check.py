@@ -68,6 +68,7 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
         yield from _within(f"{key}.cost", region.cost, 1, _COUNTS)
     yield from _memory(package)
     yield from _fast_code(package)
+    yield from _compiler(package)
     flash = {region.name for region in package.board.memory if region.kind is MemoryKind.FLASH}
     if (hot := package.hot_weights) is not None and hot.region not in flash:
         yield "hot_weights.region", f"is '{shown(hot.region)}', which is no flash of the board"
@@ -159,6 +160,17 @@ def _fast_code(package: Package) -> Iterator[tuple[str, str]]:
         for index, name in enumerate(fast.functions):
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 yield f"fast_code.functions[{index}]", f"is '{shown(name)}', which is no name of a function"
+
+
+def _compiler(package: Package) -> Iterator[tuple[str, str]]:
+    """Its programs are run: those of build files by ninja, the disassembler by reports."""
+    if (compiler := package.compiler) is None:
+        return
+    for key, words in (("cc", compiler.cc), ("ar", compiler.ar), ("objcopy", compiler.objcopy)):
+        if not words or not all(re.fullmatch(r"[A-Za-z0-9_.+/-]+", word) for word in words):
+            yield f"compiler.{key}", f"is '{shown(' '.join(words))}', which names no program"
+    if compiler.objdump and not re.fullmatch(r"[A-Za-z0-9_.+/-]*objdump[\d.-]*", compiler.objdump):
+        yield "compiler.objdump", f"is '{shown(compiler.objdump)}', which is no disassembler"
 
 
 def _within(key: str, value: int, least: int, most: int) -> Iterator[tuple[str, str]]:

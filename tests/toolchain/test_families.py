@@ -29,6 +29,14 @@ def need(name: str, family: str) -> None:
     assert tried.serves, f"{tried.name}: {tried.reason}"
 
 
+def bare_path(folder: Path) -> Path:
+    """A folder without any compiler: what ninja's commands are made of besides."""
+    folder.mkdir()
+    for program in ("cat", "rm"):
+        (folder / program).symlink_to(shutil.which(program) or "")
+    return folder
+
+
 def built(name: str, family: str, folder: Path) -> Path:
     """The package of a small model, built without a command."""
     board = load_board(name)
@@ -41,9 +49,19 @@ def built(name: str, family: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "family"), [*((name, "clang") for name in CLANG), ("nucleo-h743zi", "zig")])
 @pytest.mark.emulator
-def test_the_same_bits_as_from_gcc(name: str, family: str, tmp_path: Path) -> None:
+def test_the_same_bits_as_from_gcc(name: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need(name, family)
-    folder = built(name, family, tmp_path / "a package")
+    with monkeypatch.context() as patched:
+        if family == "zig" and zig_folders():
+            patched.setenv("PATH", str(bare_path(tmp_path / "programs")))
+        folder = built(name, family, tmp_path / "a package")
+        alone = make_report(folder).stack
+    if (
+        family == "zig" and zig_folders()
+    ):  # there was no disassembler: the board's reserve stays, and the report says so
+        assert alone is not None
+        assert alone.program.unknown == "arm-none-eabi-objdump is not installed"
+        assert (alone.program.bytes, alone.reserve) == (None, load_board(name).stack)
     results = check_package(folder)
     assert results and all(result.passed for result in results)
     # The digest that every board has from its own compiler, see test_one_digest.py.

@@ -21,7 +21,7 @@ from colibri.toolchain import probe
 from colibri.toolchain.compiler import standard_compiler
 from colibri.toolchain.find import find_toolchain, try_toolchain
 from colibri.toolchain.named import named_compilers
-from colibri.toolchain.places import compiler_of, disassembler, remember
+from colibri.toolchain.places import clang_folders, compiler_of, disassembler, remember
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "load-moe" / "top1-e4"
 BOARD = "stm32f405"
@@ -80,6 +80,19 @@ def test_a_package_on_a_machine_without_the_folder(vendor: Path, tmp_path: Path)
     shutil.rmtree(vendor)
     assert compiler_of(tmp_path / "out").folder is None
     assert load_package(tmp_path / "out").compiler == found.compiler
+
+
+def test_a_version_is_not_taken_for_the_one_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = 'case "$*" in *-dM*) echo "#define __clang__ 1";; esac'
+    newest = script(tmp_path / "llvm-99" / "clang", answer)
+    old = script(tmp_path / "path" / "clang", answer)
+    (tmp_path / "path" / "clang-99").symlink_to(newest)
+    monkeypatch.setenv("PATH", f"{old.parent}:/usr/bin:/bin")
+    (found,) = named_compilers(load_board(BOARD), "clang-99")
+    assert (found.compiler.cc, found.folder) == (("clang",), newest.parent)
+    (found,) = named_compilers(load_board(BOARD), str(old))
+    assert (found.compiler.cc, found.folder) == (("clang",), None)
+    assert clang_folders()[0] == newest.parent
 
 
 def test_half_a_vendor_toolchain(vendor: Path) -> None:

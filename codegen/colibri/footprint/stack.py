@@ -150,13 +150,13 @@ class Observed(msgspec.Struct, frozen=True):
 def stack_use(folder: Path, package: Package, image: Path) -> StackUse:
     """Bound the stack of an image of a package; when it cannot be read, the reason is that of a missing bound."""
     root = "port_start" if package.board.kind is BoardKind.BARE else "main"
+    reserve = package.board.stack
     if package.board.kind not in (BoardKind.BARE, BoardKind.LINUX):
-        reserve = package.board.stack
         return StackUse(StackBound(root, None, "frames are read from ELF images only"), 0, 0, None, reserve, ())
     try:
         tree = open_tree(folder, package, image)
     except (BadInput, ToolMissing) as error:
-        return StackUse(StackBound(root, None, error.what), exception_frame(package.board), 0, None, 0, ())
+        return StackUse(StackBound(root, None, error.what), exception_frame(package.board), 0, None, reserve, ())
     bounds = Bounds(tree)
     program = bounds.of(root)
     exception = exception_frame(package.board)

@@ -31,7 +31,7 @@ def named_compilers(board: Board, wanted: str) -> list[Installed]:
     if os.sep not in wanted:
         names = (wanted, f"{wanted}gcc", f"{wanted}clang")
         if found := next(filter(None, map(shutil.which, names)), None):
-            return [Installed(_identified(board, Path(found), where).compiler)]
+            return [_identified(board, Path(found), where)]
     path = Path(wanted).expanduser().absolute()
     if path.is_dir():
         return _in_folder(board, path, where)
@@ -68,7 +68,13 @@ def _in_folder(board: Board, folder: Path, where: str) -> list[Installed]:
 
 
 def _identified(board: Board, program: Path, where: str) -> Installed:
-    """The compiler that a program is, with its tools, by asking it."""
+    """The compiler that a program is, with its tools, by asking it; without its folder when the ``PATH`` finds it."""
+    found = _asked(board, program, where)
+    first, own = (shutil.which(found.compiler.cc[0]), found.which(found.compiler.cc[0]))
+    return Installed(found.compiler) if first and own and Path(first).samefile(own) else found
+
+
+def _asked(board: Board, program: Path, where: str) -> Installed:
     if not _NAME.fullmatch(program.name):
         hint = "it goes into build files: make a link to it with letters, digits and _.+-"
         raise UsageError(f"the name {shown(program.name)!r} of the compiler", where=where, hint=hint)
