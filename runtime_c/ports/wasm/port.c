@@ -1,7 +1,7 @@
-/* port.c: port.h as a WASI command: whatever runs WASI preview 1 runs the program, without a C library.
+/* port.c: port.h as a command of WASI preview 1, without a C library.
  *
- * These three functions are all that the module imports. Its memory has the size that the linker gave it: nothing in
- * it grows.
+ * The module imports three of its functions and nothing else. Its memory has the size that the linker gave it:
+ * nothing in it grows.
  */
 #include "../port.h"
 
