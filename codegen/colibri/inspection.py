@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,11 +95,16 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             quantise_graph(graph, scheme)
             name = printable(checkpoint.path.resolve().name)
             manifest = make_manifest(graph, name, Options(scheme, kv), checkpoint.licence())
+            packed, planned = {}, dict[Hashable, Memory]()
+            for kernels in dict.fromkeys(board.kernels for board in boards):
+                layouts = plan_layouts(graph, KernelSet(kernels))
+                packed[kernels] = layouts, len(build_model_bin(graph, layouts, manifest, "").data)
             for board in boards:
-                layouts = plan_layouts(graph, KernelSet(board.kernels))
-                weights = len(build_model_bin(graph, layouts, manifest, "").data)
+                layouts, weights = packed[board.kernels]
                 left = rooms(board, graph, 1, emulated=False)
-                memory = place_on(board, graph, 1, layouts, {}).memory
+                key = (board.kernels, *rooms(board, graph, 1), *left)
+                memory = planned.get(key) or place_on(board, graph, 1, layouts, {}).memory
+                planned[key] = memory  # boards with equal rooms have equal plans
                 fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory, left))
     return Inspection(
         name=name,
