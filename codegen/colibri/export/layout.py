@@ -47,17 +47,13 @@ def _rows(data: bytes) -> str:
     return "\n".join("    " + ", ".join([words[byte] for byte in row]) + "," for row in rows)
 
 
-def check_header(model: Model, folder: str, *, placed: bool = False) -> Files:
-    """``PREFIX_check.h``, for examples: runs one golden vector and compares the bits.
-
-    Args:
-        placed: whether memory blocks are put into sections, for a linker script that knows them.
-    """
+def check_header(model: Model, folder: str) -> Files:
+    """``PREFIX_check.h``, for examples: runs one golden vector and compares the bits."""
     inputs = model.vector.words() if model.tokens else [f"{value:.9g}" for value in model.vector.floats()]
     numbers = [f"{word}u" if isinstance(word, int) else _float(word) for word in inputs]
     rows = [", ".join(numbers[start : start + 8]) + "," for start in range(0, len(numbers), 8)]
     vector = {"rows": rows, "count": len(numbers), "digest": model.vector.digest}
-    text = render("export/shared/check.h.j2", {**values(model), **vector, "placed": placed})
+    text = render("export/shared/check.h.j2", {**values(model), **vector})
     return {f"{folder}/{model.prefix}_check.h": lay_out(text).encode()}
 
 

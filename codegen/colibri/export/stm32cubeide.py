@@ -13,7 +13,7 @@ def _files(model: Model, label: Label) -> Files:
         **library(model, include="Inc", src="Src"),
         **weights_as_c(model, "Src"),
         **licences(model),
-        **check_header(model, "Inc", placed=True),
+        **check_header(model, "Inc"),
         f"{model.name}.ld": page("stm32cubeide/model.ld.j2", model, label),
         "README.md": page("stm32cubeide/README.md.j2", model, label),
     }
