@@ -1,4 +1,4 @@
-"""GNU ld's map and table of memory use, as text."""
+"""Maps of GNU ld and lld, and GNU ld's table of memory use, as text."""
 
 from __future__ import annotations
 
@@ -50,6 +50,39 @@ def test_map() -> None:
     ]
 
 
+LLD_MAP = """\
+     VMA      LMA     Size Align Out     In      Symbol
+   10000        0        0     1 colibri_region_flash_origin = ORIGIN(flash)
+ 8000000  8000000       40   128 .vectors
+ 8000000  8000000       40     4         build/bkpt/start.o:(.vectors)
+ 8000000  8000000       40     1                 port_vectors
+ 8000040  8000040       64     8 .text
+ 8000040  8000040        0     1         port_code_start = .
+ 8000040  8000040       1a     4         build/lib x.a(model.o):(.text.scale)
+ 8000040  8000040        0     1                 $t
+ 8000060  8000060       40     8         /a/libgcc.a(_arm_mulsf3.o):(.text)
+ 80000a0  80000a0        0     1         . = ALIGN(4)
+ 80000a8  80000a8        c     4 .rodata
+ 80000a8  80000a8        7     1         <internal>:(.rodata.str1.1)
+20000000 20000000      240    16 .stack
+20000000 20000000      240     1         . += 576
+"""
+
+
+def test_map_of_lld() -> None:
+    """It names no fills: they are what the input sections of an output section leave."""
+    assert parse_map(LLD_MAP) == [
+        Input(".vectors", ".vectors", 0x08000000, 0x40, "build/bkpt/start.o"),
+        Input(".text", ".text.scale", 0x08000040, 0x1A, "build/lib x.a(model.o)"),
+        Input(".text", "*fill*", 0x0800005A, 6, ""),
+        Input(".text", ".text", 0x08000060, 0x40, "/a/libgcc.a(_arm_mulsf3.o)"),
+        Input(".text", "*fill*", 0x080000A0, 4, ""),
+        Input(".rodata", ".rodata.str1.1", 0x080000A8, 7, ""),
+        Input(".rodata", "*fill*", 0x080000AF, 5, ""),
+        Input(".stack", "*fill*", 0x20000000, 0x240, ""),
+    ]
+
+
 def test_usage_units_and_noise() -> None:
     text = """a warning: 12 B of something
 Memory region         Used Size  Region Size  %age Used
@@ -71,6 +104,7 @@ Memory region         Used Size  Region Size  %age Used
         ("build/obj/core/startup.o", Owner.RUNTIME),
         ("/usr/lib/gcc/arm-none-eabi/12.2.1/libgcc.a(_arm_mulsf3.o)", Owner.COMPILER),
         ("/usr/lib/gcc/x86_64-linux-gnu/12/crtbeginT.o", Owner.COMPILER),
+        ("/root/.cache/zig/o/1/libcompiler_rt.a(compiler_rt.o)", Owner.COMPILER),
         ("/usr/lib/x86_64-linux-gnu/libc.a(scale.o)", Owner.LIBC),
         ("/usr/lib/x86_64-linux-gnu/crt1.o", Owner.LIBC),
         ("/usr/lib/x86_64-linux-gnu/libm-2.36.a(e_exp.o)", Owner.LIBC),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import EmulatorKind
 from colibri.cli.doctor import command
 from colibri.errors import BadInput, ToolMissing
+from colibri.toolchain.places import zig_folders
 from colibri.toolchain.readiness import diagnose
 
 
@@ -74,3 +76,36 @@ def test_one_board_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ToolMissing):
         diagnose([load_board("x86-64-v3")]).require(all_of_it=True)
+
+
+def test_a_line_a_board_and_each_reason_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr("colibri.boards.load.board_names", lambda: ["stm32f405", "nucleo-h743zi", "wasm32"])
+    lines = CliRunner().invoke(command, []).output.splitlines()
+    assert lines[0].split() == ["board", "gcc", "clang", "zig", "emulators"]
+    assert [line.split()[0] for line in lines[1:4]] == ["stm32f405", "nucleo-h743zi", "wasm32"]
+    if zig_folders() or shutil.which("zig"):
+        assert all("compiles" in line for line in lines[1:3])  # linking is tried for a board alone, or with --verbose
+    assert "gcc: has no such target (wasm32)" in lines
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_reasons_are_told_once_for_all_boards() -> None:
+    output = CliRunner().invoke(command, []).output
+    assert output.count("arm-none-eabi-gcc: not installed (") == 1
+    assert " more)" in output
+    assert sum(line.startswith("clang: not installed") for line in output.splitlines()) == 1
+
+
+def test_only_the_compiler_that_was_asked_for(tmp_path: Path) -> None:
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed")
+    done = CliRunner().invoke(command, ["--board", "stm32f405", "--toolchain", "arm-none-eabi-", "--json"])
+    (board,) = json.loads(done.output.partition("\nError")[0])["boards"]
+    (compiler,) = board["compilers"]
+    assert (compiler["family"], compiler["program"]) == ("gcc", "arm-none-eabi-gcc")
+    assert (compiler["problem"], compiler["linked"]) == ("", True)
+    if shutil.which("clang"):
+        done = CliRunner().invoke(command, ["--board", "x86-64-v3", "--toolchain", "arm-none-eabi-gcc"])
+        assert isinstance(done.exception, ToolMissing)
+        assert "arm-none-eabi-gcc" in done.output

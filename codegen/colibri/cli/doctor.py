@@ -13,7 +13,9 @@ from colibri.cli.output import make_console
 @click.command("doctor", short_help="Which tools are here, and what to install.")
 @click.option("--board", metavar="NAME", help="Only this board, a name or a .toml file: all its tools must be here.")
 @toolchain_options
-@click.option("--verbose", "-v", is_flag=True, help="A line for each tool, and let zig link too.")
+@click.option(
+    "--verbose", "-v", is_flag=True, help="A line for each tool; zig links too, which takes minutes at first."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(
     board: str | None, toolchain: str, sysroot: Path | None, cflag: tuple[str, ...], verbose: bool, as_json: bool
@@ -32,14 +34,13 @@ def command(
 
     names = [board] if board else board_names()
     boards = [with_toolchain(load_board(name), sysroot, cflag) for name in names]
-    details = verbose or board is not None
-    diagnosis = diagnose(boards, toolchain, thorough=details)
+    diagnosis = diagnose(boards, toolchain, thorough=verbose)
     if as_json:
         click.echo(diagnosis.to_json(), nl=False)
     else:
         from colibri.toolchain.table import print_diagnosis
 
-        print_diagnosis(diagnosis, make_console(), details=details)
+        print_diagnosis(diagnosis, make_console(), details=verbose or board is not None)
     if board is not None:
         refuse_flags(boards[0], try_toolchain(boards[0], toolchain)[-1])
     diagnosis.require(all_of_it=board is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -46,4 +47,7 @@ def command(
         return
     click.echo(f"{folder}: {package.model.parameters:,} parameters, {package.scheme}")
     click.echo(f"  model.bin {package.model_bin_bytes:,} bytes, memory block {package.memory.total:,} bytes")
-    click.echo("  build it with `ninja` in that folder, or with CMake; its README.md says how to call it")
+    ninja = "ninja"
+    if installed and installed.folder:
+        ninja = f"PATH={shlex.quote(str(installed.folder))}:$PATH ninja"
+    click.echo(f"  build it with `{ninja}` in that folder, or with CMake; its README.md says how to call it")
