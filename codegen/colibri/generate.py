@@ -22,7 +22,7 @@ from colibri.emit.writer import Contents, resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable
 from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.graph import Graph, ModelKind, StateType
-from colibri.graph.ops import Experts, Router
+from colibri.graph.ops import Experts
 from colibri.graph.work import work
 from colibri.package import SCHEMA, FastCode, HotWeights, ModelFacts, OpFact, Package, used_regions
 from colibri.passes.hot_code import fast_code
@@ -301,7 +301,7 @@ def _facts(graph: Graph) -> ModelFacts:
         inputs=graph.input_width,
         outputs=graph.output_width,
         experts=graph.expert_counts(),
-        top_k=max((op.top_k for op in graph.ops if isinstance(op, Router)), default=1),
+        top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
         routing=graph.routing,
         labels=graph.labels,
     )

@@ -82,7 +82,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
     Raises:
         BadInput: the checkpoint cannot be used.
     """
-    from colibri.graph.ops import Router
+    from colibri.graph.ops import Experts
 
     boards = [load_board(name) for name in board_names()]
     fits: list[Fit] = []
@@ -115,7 +115,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
         outputs=graph.output_width,
         context=graph.context,
         experts=graph.expert_counts(),
-        top_k=max((op.top_k for op in graph.ops if isinstance(op, Router)), default=1),
+        top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
         routing=graph.routing,
         licence=checkpoint.licence(),
         dropped=tuple(graph.dropped),

@@ -26,6 +26,8 @@ SENSORS = tuple(sorted(path.name for path in (EXAMPLES / "load-moe").iterdir()))
 MIXTRALS = ("mixtral-base", "mixtral-fused-disk", "mixtral-sharded-swa")
 DECODERS = (
     *MIXTRALS,
+    "deepseekv2-lite",
+    "deepseekv3-base",
     "granitemoe-base",
     "llama-llama3rope-tied",
     "olmoe-base",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from small_models import DECODERS, ORACLE, SENSORS, SHAKESPEARE, VARIANTS, load_graph, sensor
 
 from colibri.graph.interpret import Reference, Route, Run
-from colibri.graph.ops import Router
+from colibri.graph.ops import GroupedRouter, Router
 
 LOGIT_TOLERANCE = 1e-4
 PREDICTION_TOLERANCE = 1e-5
@@ -85,18 +88,25 @@ def test_variants_that_files_have(name: str) -> None:
             assert greedy(reference, ids, len(wanted)) == wanted
 
 
+def recorded(choose: Callable[[Any, Run], None], routes: dict[int | None, Route]) -> Callable[[Any, Run], None]:
+    """What a router chose, by layer."""
+
+    def choose_and_tell(router: Router | GroupedRouter, run: Run) -> None:
+        choose(router, run)
+        routes[router.layer] = run.routes[router.route]
+
+    return choose_and_tell
+
+
 @pytest.mark.parametrize("name", [name for name in DECODERS if not name.startswith(("llama", "qwen2-"))])
 def test_every_router_chooses_the_same_experts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = np.load(ORACLE / name / "golden.npz")
     case = cases(golden)[-1]
     routes: dict[int | None, Route] = {}
-    choose = Router.reference
-
-    def recorded(router: Router, run: Run) -> None:
-        choose(router, run)
-        routes[router.layer] = run.routes[router.route]
-
-    monkeypatch.setattr(Router, "reference", recorded)
+    # The experts' matrices have taken it in.
+    scale = json.loads((ORACLE / name / "config.json").read_text()).get("routed_scaling_factor", 1.0)
+    for kind in (Router, GroupedRouter):
+        monkeypatch.setattr(kind, "reference", recorded(kind.reference, routes))
     Reference(load_graph(ORACLE / name)).extend(golden[f"input_ids_{case}"], all_rows=True)
     stored = {key.rpartition("/")[0] for key in golden if key.startswith(f"router_{case}/")}
     assert len(stored) == len(routes) >= 1
@@ -105,7 +115,7 @@ def test_every_router_chooses_the_same_experts(name: str, monkeypatch: pytest.Mo
         order = np.argsort(golden[f"{prefix}/indices"], axis=1)
         assert np.array_equal(route.index, np.take_along_axis(golden[f"{prefix}/indices"], order, axis=1))
         weights = np.take_along_axis(golden[f"{prefix}/weights"], order, axis=1)
-        assert np.allclose(route.weight, weights, atol=1e-5, rtol=0)
+        assert np.allclose(route.weight * np.float32(scale), weights, atol=1e-5, rtol=0)
 
 
 def test_the_sliding_window_is_shorter_than_the_longest_golden_prompt() -> None:

@@ -5,7 +5,9 @@
 #include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
 #include "kernels/portable/experts.h"
+#include "kernels/portable/grouped_router.h"
 #include "kernels/portable/last_row.h"
+#include "kernels/portable/latent_attention.h"
 #include "kernels/portable/linear.h"
 #include "kernels/portable/quantise.h"
 #include "kernels/portable/rms_norm.h"
@@ -82,3 +84,17 @@ EXPORT(attention_f16,
        (float *out, const float *q, const float *k, const float *v, uint16_t *keys, uint16_t *values, float *scores,
         uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity, float scale),
        (out, q, k, v, keys, values, scores, position, heads, kv_heads, head_dim, capacity, scale))
+EXPORT(latent_attention_f32,
+       (float *out, const float *q, const float *q_rope, const float *latent, const float *k_rope, float *latents,
+        float *keys, float *scores, uint32_t position, uint32_t heads, uint32_t rank, uint32_t rope_dim, float scale),
+       (out, q, q_rope, latent, k_rope, latents, keys, scores, position, heads, rank, rope_dim, scale))
+EXPORT(latent_attention_f16,
+       (float *out, const float *q, const float *q_rope, const float *latent, const float *k_rope, uint16_t *latents,
+        uint16_t *keys, float *scores, uint32_t position, uint32_t heads, uint32_t rank, uint32_t rope_dim,
+        float scale),
+       (out, q, q_rope, latent, k_rope, latents, keys, scores, position, heads, rank, rope_dim, scale))
+EXPORT(grouped_router,
+       (uint32_t * index, float *weight, float *scores, float *choice, float *value, const float *correction,
+        const uint32_t *sizes, uint32_t n, uint32_t groups, uint32_t kept, uint32_t k, bool softmax, bool two_best,
+        bool renormalise),
+       (index, weight, scores, choice, value, correction, sizes, n, groups, kept, k, softmax, two_best, renormalise))

@@ -7,7 +7,7 @@ import pytest
 from kernel_library import Kernels, reference_run, same_bits
 
 from colibri.graph.graph import StateType
-from colibri.graph.ops import Attention
+from colibri.graph.ops import Attention, LatentAttention
 
 F = np.float32
 
@@ -53,3 +53,30 @@ def test_attention_to_keys_that_halves_cannot_hold(kernels: Kernels) -> None:
     assert np.array_equal(keys, stored)
     assert keys.view(np.float16)[0].tolist() == [65504.0, -65504.0, 65504.0, -65504.0, 0.0, 65504.0, 0.0, 0.0]
     assert same_bits(out, keys.view(np.float16)[0].astype(F) + F(0))  # sums begin at +0
+
+
+@pytest.mark.parametrize("state", list(StateType))
+@pytest.mark.parametrize(("heads", "rank", "rope_dim"), [(1, 1, 2), (4, 16, 8), (3, 9, 6), (2, 31, 2)])
+def test_latent_attention(kernels: Kernels, state: StateType, heads: int, rank: int, rope_dim: int) -> None:
+    length = 21
+    rng = np.random.default_rng(rank)
+    widths = {"q": heads * rank, "q_rope": heads * rope_dim, "latent": rank, "k_rope": rope_dim}
+    inputs = {name: (rng.standard_normal((length, width)) * 2).astype(F) for name, width in widths.items()}
+    scale = float(F((rank + rope_dim) ** -0.5))
+    op = LatentAttention(0, "", *widths, "out", "ls", "ks", heads, rank, rope_dim, length, scale, state)
+    dtype = np.float16 if state is StateType.F16 else F
+    states = {name: np.zeros((1, length, width), dtype) for name, width in (("ls", rank), ("ks", rope_dim))}
+    run = reference_run(length=length, states=states, floats=dict(inputs))
+    op.reference(run)
+
+    stored = np.uint16 if state is StateType.F16 else F
+    latents, keys = (np.full((length, width), np.nan, dtype).view(stored) for width in (rank, rope_dim))
+    scores = np.full(length, np.nan, F)
+    for position in range(length):
+        got = np.full(heads * rank, np.nan, F)
+        rows = (values[position] for values in inputs.values())
+        shape = (heads, rank, rope_dim)
+        kernels.call(f"latent_attention_{state}", got, *rows, latents, keys, scores, position, *shape, scale)
+        assert same_bits(got, run.floats["out"][position])
+    assert latents.view(dtype).tobytes() == states["ls"][0].tobytes()
+    assert keys.view(dtype).tobytes() == states["ks"][0].tobytes()

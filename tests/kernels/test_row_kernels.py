@@ -7,7 +7,7 @@ import pytest
 from kernel_library import Kernels, reference_run, same_bits
 
 from colibri.graph.float32 import quantise
-from colibri.graph.ops import AddWeighted, Clip, RmsNorm, Rope, Router
+from colibri.graph.ops import AddWeighted, Clip, GroupedRouter, RmsNorm, Rope, Router
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Matrix, Vector, WeightFormat
 
@@ -89,6 +89,30 @@ def test_router(kernels: Kernels, n: int, renormalise: bool) -> None:
             kernels.call("router", index, weight, run.floats["router_scores"][0].copy(), n, k, renormalise)
             assert index.tolist() == run.routes["route"].index[0].tolist()
             assert same_bits(weight, run.routes["route"].weight[0])
+
+
+@pytest.mark.parametrize("best", [1, 2])
+@pytest.mark.parametrize("score", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("sizes", [(4,), (1, 1, 1), (3, 3, 3, 3), (2, 5, 1), (0, 2, 4)])
+def test_grouped_router(kernels: Kernels, sizes: tuple[int, ...], score: str, best: int) -> None:
+    n, groups = sum(sizes), len(sizes)
+    rng = np.random.default_rng(n)
+    for number, scores in enumerate(score_rows(n)):
+        correction = np.asarray(rng.integers(-1, 2, n) / 4, F)
+        matrix = Matrix(WeightFormat.F32, (n, 1), np.zeros((n, 1), F), bias=scores)
+        weights = {"router": matrix, "c": Vector(correction)}
+        for kept in range(1, groups + 1):
+            for k in range(1, min(n, max(1, sum(sorted(sizes)[:kept]))) + 1):
+                run = reference_run(weights, floats={"x": np.zeros((1, 1), F)})
+                how = k, number % 2 == 0, score, sizes, kept, best
+                with np.errstate(all="ignore"):
+                    GroupedRouter(0, "", "x", "route", "router", "c", 1, *how).reference(run)
+                index, weight = np.empty(k, np.uint32), np.empty(k, F)
+                scratch = scores.copy(), np.empty(n, F), np.empty(groups, F), correction, np.asarray(sizes, np.uint32)
+                flags = score == "softmax", best == 2, number % 2 == 0
+                kernels.call("grouped_router", index, weight, *scratch, n, groups, kept, k, *flags)
+                assert index.tolist() == run.routes["route"].index[0].tolist()
+                assert same_bits(weight, run.routes["route"].weight[0])
 
 
 # ---- rms_norm, rope ----

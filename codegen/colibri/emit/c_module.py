@@ -5,7 +5,7 @@ Ops write their statements through `CScope`; `module.py` walks the graph; the te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from colibri.emit.literals import float_literal
 from colibri.graph.graph import BufferKind, Graph, Op
@@ -149,10 +149,12 @@ class Instances:
         self.headers[stem] = f"kernels/{self.kernels.folder(stem)}/{stem}.h"
 
     def add(self, instance: Instance) -> str:
-        """Register an instance; the same name must mean the same function."""
-        if self.made.setdefault(instance.name, instance) != instance:
-            raise ValueError(f"two kernel instances are called {instance.name}")
-        return instance.name
+        """Register an instance; one that differs in a constant alone, such as the epsilon of a norm, gets a number."""
+        name, number = instance.name, 1
+        while self.made.setdefault(name, replace(instance, name=name)) != replace(instance, name=name):
+            number += 1
+            name = f"{instance.name}_{number}"
+        return name
 
 
 class CScope:

@@ -36,12 +36,14 @@ class Buffer:
     Attributes:
         width: elements in a row.
         fixed_rows: rows whatever the entry point (scratch); 0 means the entry's rows.
+        pieces: a row has so many pieces of ``width`` elements, quantised each with a scale of its own.
     """
 
     name: str
     kind: BufferKind
     width: int
     fixed_rows: int = 0
+    pieces: int = 1
 
 
 class StateType(StrEnum):
@@ -180,9 +182,9 @@ class Graph:
     INPUT = "input"
     OUTPUT = "output"
 
-    def buffer(self, name: str, kind: BufferKind, width: int, fixed_rows: int = 0) -> str:
+    def buffer(self, name: str, kind: BufferKind, width: int, fixed_rows: int = 0, pieces: int = 1) -> str:
         """Declare a buffer (again is fine if it is the same) and return its name."""
-        made = Buffer(name, kind, width, fixed_rows)
+        made = Buffer(name, kind, width, fixed_rows, pieces)
         if self.buffers.setdefault(name, made) != made:
             raise ValueError(f"buffer {name} declared as {self.buffers[name]} and as {made}")
         return name

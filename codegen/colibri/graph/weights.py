@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ class Matrix:
         row_scale: fp32 ``[n]``.
         group_scale: uint8 ``[n, ceil(k / 32)]`` (W4 only).
         bias: fp32 ``[n]`` or None.
+        parts: matrices of ``n / parts`` rows that stand below each other and are packed one by one.
     """
 
     format: WeightFormat
@@ -64,6 +66,28 @@ class Matrix:
     row_scale: Float | None = None
     group_scale: NDArray[np.uint8] | None = None
     bias: Float | None = None
+    parts: int = 1
+
+    @cached_property
+    def split(self) -> tuple[Matrix, ...]:
+        """The parts as matrices of their own."""
+        n, k = self.shape[0] // self.parts, self.shape[1]
+
+        def rows(values: NDArray[Any] | None, part: int) -> NDArray[Any] | None:
+            return None if values is None else values[part * n : (part + 1) * n]
+
+        return tuple(
+            Matrix(
+                self.format,
+                (n, k),
+                dense=rows(self.dense, part),
+                integers=rows(self.integers, part),
+                row_scale=rows(self.row_scale, part),
+                group_scale=rows(self.group_scale, part),
+                bias=rows(self.bias, part),
+            )
+            for part in range(self.parts)
+        )
 
     @property
     def parameters(self) -> int:

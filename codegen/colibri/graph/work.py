@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from colibri.graph.graph import Graph, Op
-from colibri.graph.ops import Attention, Experts
+from colibri.graph.ops import Attention, Experts, LatentAttention
 from colibri.graph.weights import Matrix
 
 
@@ -32,6 +32,8 @@ def work(graph: Graph, op: Op) -> Work:
     products = sum(_size(graph, product.weight) for product in op.products())
     if isinstance(op, Experts):
         return Work(macs=products * op.top_k // len(op.kept))
+    if isinstance(op, LatentAttention):
+        return Work(macs_per_position=op.heads * (2 * op.rank + op.rope_dim), reach=op.capacity)
     if isinstance(op, Attention):
         return Work(macs_per_position=2 * op.heads * op.head_dim, reach=op.capacity)
     return Work(macs=products)

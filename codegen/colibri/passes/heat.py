@@ -6,7 +6,6 @@ from collections import defaultdict
 
 from colibri.graph.graph import Buffer, BufferKind, Graph, Op
 from colibri.graph.ops import Experts
-from colibri.graph.weights import Matrix
 from colibri.passes.pack import Layouts
 
 CONTEXT = "context"
@@ -27,19 +26,18 @@ def heat(graph: Graph, buffers: dict[str, Buffer], layouts: Layouts) -> dict[str
             moved[name] += passes.get(name, 1) * row_bytes(buffers[name], layouts)
         for name in op.states().values():
             moved[name] += passes.get(name, 1) * graph.states[name].bytes
-        for name, times in _product_passes(graph, op, layouts).items():
+        for name, times in _product_passes(op, layouts).items():
             if name in buffers:
                 moved[name] += times * row_bytes(buffers[name], layouts)
     return dict(moved)
 
 
-def _product_passes(graph: Graph, op: Op, layouts: Layouts) -> dict[str, int]:
+def _product_passes(op: Op, layouts: Layouts) -> dict[str, int]:
     """How often an op's products go through each input; of experts, only those that run."""
     times: dict[str, int] = defaultdict(int)
     for product in op.products():
-        weight = graph.weights[product.weight]
-        assert isinstance(weight, Matrix)
-        times[product.buffer] += -(-weight.shape[0] // layouts.matrices[product.weight].tile_rows)
+        layout = layouts.matrices[product.weight]
+        times[product.buffer] += -(-layout.n // layout.tile_rows)
     if isinstance(op, Experts):
         return {name: count * op.top_k // len(op.kept) for name, count in times.items()}
     return dict(times)
@@ -50,4 +48,4 @@ def row_bytes(buffer: Buffer, layouts: Layouts) -> int:
     width = layouts.strides.get(buffer.name, buffer.width)
     element = {BufferKind.FLOAT: 4, BufferKind.ROUTE: 8, BufferKind.Q8: 1, BufferKind.Q16: 2, BufferKind.TOKENS: 4}
     scale = 4 if buffer.kind in (BufferKind.Q8, BufferKind.Q16) else 0
-    return element[buffer.kind] * width + scale
+    return buffer.pieces * (element[buffer.kind] * width + scale)

@@ -28,6 +28,8 @@ class MatrixLayout:
         bias: fp32 ``[n padded]``.
         group_scale: uint8 ``[n / tile_rows][k / 32][tile_rows]``.
         data: the tiles.
+        bytes: of all parts.
+        parts: matrices of this layout that stand one behind the other.
     """
 
     format: WeightFormat
@@ -40,6 +42,12 @@ class MatrixLayout:
     group_scale: int
     data: int
     bytes: int
+    parts: int = 1
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one part to the next."""
+        return self.bytes // self.parts
 
     @property
     def padded_n(self) -> int:
@@ -56,11 +64,16 @@ class MatrixLayout:
         return (
             f"{self.format}[{self.n},{self.k}] tile {self.tile_rows}x{self.tile_cols} "
             f"at {self.row_scale},{self.bias},{self.group_scale},{self.data} of {self.bytes}"
+            + (f" in {self.parts} parts" if self.parts > 1 else "")
         )
 
 
-def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile) -> MatrixLayout:
-    """Layout of a matrix; scales come first, then the bias, then the tiles, each aligned to 16 bytes."""
+def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile, parts: int = 1) -> MatrixLayout:
+    """Layout of a matrix; scales come first, then the bias, then the tiles, each aligned to 16 bytes.
+
+    Args:
+        n: rows of a part.
+    """
     padded_n, padded_k = aligned(n, tile.rows), aligned(k, tile.cols)
     place = 0
 
@@ -74,12 +87,16 @@ def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile
     group_scale = part(padded_n * padded_k // GROUP) if form is WeightFormat.W4 else -1
     width = {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1}[form]  # in half bytes
     data = part(padded_n * padded_k * width // 2)
-    return MatrixLayout(form, n, k, tile.rows, tile.cols, row_scale, bias, group_scale, data, place)
+    return MatrixLayout(form, n, k, tile.rows, tile.cols, row_scale, bias, group_scale, data, parts * place, parts)
 
 
 def pack_matrix(matrix: Matrix, layout: MatrixLayout) -> bytes:
-    """The matrix as the kernel reads it."""
-    out = np.zeros(layout.bytes, np.uint8)
+    """The matrix as the kernel reads it, part by part."""
+    return b"".join(_pack_part(part, layout) for part in matrix.split)
+
+
+def _pack_part(matrix: Matrix, layout: MatrixLayout) -> bytes:
+    out = np.zeros(layout.stride, np.uint8)
 
     def put(start: int, values: np.ndarray) -> None:
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
@@ -128,7 +145,8 @@ def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
 
     def lay(name: str, tile: Tile) -> None:
         matrix = _matrix(graph, name)
-        matrices[name] = matrix_layout(matrix.format, *matrix.shape, matrix.bias is not None, tile)
+        n, k = matrix.shape[0] // matrix.parts, matrix.shape[1]
+        matrices[name] = matrix_layout(matrix.format, n, k, matrix.bias is not None, tile, matrix.parts)
 
     for product in (product for op in graph.ops for product in op.products()):
         matrix = _matrix(graph, product.weight)

@@ -66,7 +66,7 @@ _TYPES = {BufferKind.FLOAT: "f32", BufferKind.Q8: "int8", BufferKind.Q16: "int16
 
 def buffer_views(buffer: Buffer, rows: int, stride: int, offset: int) -> tuple[View, ...]:
     """The arrays of a buffer at ``offset`` in its block: elements; scales or route weights. Each is padded to 16."""
-    rows = buffer.fixed_rows or rows
+    rows = (buffer.fixed_rows or rows) * buffer.pieces
     width = stride if buffer.kind in (BufferKind.Q8, BufferKind.Q16) else buffer.width
     first = View("", _TYPES[buffer.kind], (rows, width), offset)
     behind = offset + view_bytes(first)

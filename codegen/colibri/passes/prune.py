@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
-from colibri.graph.ops import Experts, Router
-from colibri.graph.weights import Matrix
+from colibri.graph.ops import Experts, GroupedRouter, Router
+from colibri.graph.weights import Matrix, Vector
 
 
 def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
@@ -30,13 +32,15 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
         ids = drops.get(op.layer, set()) if op.layer is not None else set()
         if not ids:
             continue
-        if isinstance(op, Router):
+        if isinstance(op, Router | GroupedRouter):
             kept = np.array([i for i, e in enumerate(layers[op.layer].kept) if e.id not in ids])
             old = graph.weights[op.weight]
             assert isinstance(old, Matrix) and old.dense is not None
             bias = None if old.bias is None else old.bias[kept]
             graph.weights[op.weight] = replace(old, shape=(kept.size, op.k), dense=old.dense[kept], bias=bias)
-            graph.ops[position] = replace(op, num_experts=kept.size)
+            graph.ops[position] = (
+                replace(op, num_experts=kept.size) if isinstance(op, Router) else _regrouped(graph, op, kept)
+            )
         elif isinstance(op, Experts):
             for expert in op.kept:
                 if expert.id in ids:
@@ -44,6 +48,25 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
                         del graph.weights[name]
                     graph.dropped.append(f"layer {op.layer} expert {expert.id}: asked to drop it")
             graph.ops[position] = replace(op, kept=tuple(e for e in op.kept if e.id not in ids))
+
+
+def _regrouped(graph: Graph, op: GroupedRouter, kept: NDArray[np.intp]) -> GroupedRouter:
+    """The router of the experts that stay, each in its group; ``kept`` counts from 0 over those before."""
+    if op.correction:
+        old = graph.weights[op.correction]
+        assert isinstance(old, Vector)
+        graph.weights[op.correction] = replace(old, values=old.values[kept])
+    bounds = np.cumsum([0, *op.sizes])
+    sizes = tuple(int(((kept >= low) & (kept < high)).sum()) for low, high in pairwise(bounds))
+    least = sum(sorted(sizes)[: op.groups_kept])
+    if least < op.top_k:
+        raise BadInput(
+            f"layer {op.layer} would keep {least} experts in some {op.groups_kept} of its groups, but its router "
+            f"chooses {op.top_k} there",
+            where="dropped experts",
+            hint="keep more, or drop evenly over the groups",
+        )
+    return replace(op, sizes=sizes)
 
 
 def _check(graph: Graph, drops: Mapping[int, set[int]]) -> dict[int | None, Experts]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from colibri.errors import BadInput
 from colibri.graph.graph import BufferKind, Graph, Op
-from colibri.graph.ops import Embedding, Experts, Linear, Quantise
+from colibri.graph.ops import Embedding, Experts, HeadLinear, Linear, Quantise
 from colibri.graph.weights import GROUP, GROUP_SCALE_MAX, W4_MAX, W4_MIN, W8_MAX, Matrix, WeightFormat
 
 INT32_MAX = 2**31 - 1
@@ -140,18 +140,18 @@ def quantise_graph(graph: Graph, scheme: Scheme) -> None:
     ops: list[Op] = []
     ready: dict[str, int] = {}  # source buffer -> where in `ops` it was quantised, while it stays unwritten
     for op in graph.ops:
-        if isinstance(op, Experts) or (isinstance(op, Linear) and not op.keep_float):
+        if isinstance(op, Experts | HeadLinear) or (isinstance(op, Linear) and not op.keep_float):
+            k = op.width if isinstance(op, Experts) else op.k
             if op.x not in ready:
-                source = graph.buffers[op.x]
-                out = graph.buffer(f"{op.x}_q", formats.activations, source.width, source.fixed_rows)
+                rows, pieces = graph.buffers[op.x].fixed_rows, graph.buffers[op.x].width // k
+                out = graph.buffer(f"{op.x}_q", formats.activations, k, rows, pieces)
                 ready[op.x] = len(ops)
-                ops.append(Quantise(op.layer, op.part, op.x, out, source.width, formats.activations, 32767))
+                ops.append(Quantise(op.layer, op.part, op.x, out, k, formats.activations, 32767, pieces))
             step = ops[ready[op.x]]
-            assert isinstance(step, Quantise)
-            k = op.k if isinstance(op, Linear) else op.width
+            assert isinstance(step, Quantise) and step.width == k
             limit = activation_limit(formats.weights, formats.activations, k, op.part)
             ops[ready[op.x]] = replace(step, qmax=min(step.qmax, limit))
-            if isinstance(op, Linear):
+            if isinstance(op, Linear | HeadLinear):
                 op = replace(op, x=step.out, input_kind=formats.activations)
             else:
                 inner = activation_limit(formats.weights, formats.activations, op.hidden, op.part)
@@ -166,6 +166,6 @@ def quantise_graph(graph: Graph, scheme: Scheme) -> None:
 
 def _matrices(op: Op) -> list[str]:
     """Matrices of the op that the scheme converts (not the router's, nor those kept in fp32)."""
-    if isinstance(op, Embedding) or (isinstance(op, Linear) and not op.keep_float):
+    if isinstance(op, Embedding | HeadLinear) or (isinstance(op, Linear) and not op.keep_float):
         return list(op.weights().values())
     return [name for slots in op.experts() for name in slots.values()]

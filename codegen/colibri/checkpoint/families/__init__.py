@@ -27,9 +27,11 @@ Importer = Callable[[Checkpoint, ImportOptions], Graph]
 
 
 def _importers() -> dict[str, Importer]:
-    from colibri.checkpoint.families import granitemoe, llama, mixtral, moe_mlp, olmoe, qwen_moe
+    from colibri.checkpoint.families import deepseek, granitemoe, llama, mixtral, moe_mlp, olmoe, qwen_moe
 
     return {
+        "deepseek_v2": deepseek.load_v2,
+        "deepseek_v3": deepseek.load_v3,
         "granitemoe": granitemoe.load,
         "llama": llama.load_llama,
         "mistral": llama.load_mistral,

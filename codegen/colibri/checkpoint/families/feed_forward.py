@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from colibri.checkpoint.config import Config
 from colibri.checkpoint.families.decoder import Builder
-from colibri.graph.graph import BufferKind
-from colibri.graph.ops import Add, AddWeighted, Experts, Gated, Linear, Router
+from colibri.graph.graph import BufferKind, Graph
+from colibri.graph.ops import Add, AddWeighted, Experts, Gated, GroupedRouter, Linear, Router
 from colibri.graph.ops.experts import ExpertWeights
+from colibri.graph.weights import Vector
 
 GATE_UP_DOWN = ("gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Experts in groups of equal size, of which only some are open to the choice.
+
+    Attributes:
+        score: of an expert: ``softmax`` over all, or ``sigmoid``.
+        kept: groups that are open.
+        best: scores that are summed to a group's own: its 1 or 2 largest.
+        correction: tensor, beside the router's matrix, that is added to scores for the choice alone; empty for none.
+    """
+
+    score: str
+    groups: int
+    kept: int
+    best: int
+    correction: str = ""
 
 
 @dataclass(frozen=True)
@@ -24,6 +43,8 @@ class Mixture:
         intermediate: hidden width of an expert.
         renormalise: whether the chosen weights are divided by their sum.
         why: keys of the config behind the experts' shapes.
+        scale: of the chosen weights, taken into the experts' matrices.
+        grouping: None where all experts are open.
     """
 
     experts: int
@@ -31,12 +52,22 @@ class Mixture:
     intermediate: int
     renormalise: bool
     why: str = "intermediate_size"
+    scale: float = 1.0
+    grouping: Grouping | None = None
 
     @property
     def routing(self) -> str:
         """For the user."""
         after = "divided by their sum" if self.renormalise else "as they are"
-        return f"softmax over all experts, top {self.top_k}, chosen weights {after}"
+        if self.scale != 1.0:
+            after += f", times {self.scale:g}"
+        if self.grouping is None:
+            return f"softmax over all experts, top {self.top_k}, chosen weights {after}"
+        g = self.grouping
+        score = "softmax over all experts" if g.score == "softmax" else "sigmoid of each expert"
+        plus = " plus a correction for the choice" if g.correction else ""
+        groups = f"the {g.kept} best of {g.groups} groups" if g.groups > 1 else "all experts"
+        return f"{score}{plus}, top {self.top_k} within {groups}, chosen weights {after}"
 
 
 def read_mixture(
@@ -76,6 +107,40 @@ def router(build: Builder, layer: int, normed: str, form: Mixture, tensor: str) 
     route = build.graph.buffer("route", BufferKind.ROUTE, form.top_k)
     shape = form.experts, n.hidden, form.top_k
     build.op(Router(layer, f"layer {layer} / router", normed, route, weight, *shape, form.renormalise, False))
+
+
+def grouped_router(build: Builder, layer: int, normed: str, form: Mixture, tensor: str) -> None:
+    """Choose the experts within the best groups.
+
+    Args:
+        tensor: of the router's matrix, without ``.weight``; the correction lies beside it.
+    """
+    n, g = build.numbers, form.grouping
+    assert g is not None
+    name = f"layers.{layer}.router"
+    weight = build.matrix(name, tensor, form.experts, n.hidden, "number of experts")
+    correction = ""
+    if g.correction:
+        values = build.checkpoint.take(f"{tensor}.{g.correction}", (form.experts,), "number of experts")
+        correction = f"{name}_correction"
+        build.graph.weights[correction] = Vector(values)
+    route = build.graph.buffer("route", BufferKind.ROUTE, form.top_k)
+    sizes = (form.experts // g.groups,) * g.groups
+    shape = n.hidden, form.top_k, form.renormalise, g.score, sizes, g.kept, g.best
+    build.op(GroupedRouter(layer, f"layer {layer} / router", normed, route, weight, correction, *shape))
+
+
+def multiply(graph: Graph, name: str, factor: float) -> None:
+    """A weight, bias included, times a factor."""
+    weight, by = graph.weights[name], np.float32(factor)
+    if factor == 1.0:
+        return
+    if isinstance(weight, Vector):
+        graph.weights[name] = replace(weight, values=weight.values * by)
+    else:
+        assert weight.dense is not None
+        bias = None if weight.bias is None else weight.bias * by
+        graph.weights[name] = replace(weight, dense=weight.dense * by, bias=bias)
 
 
 def mixture(build: Builder, layer: int, normed: str, form: Mixture, kept: Sequence[ExpertWeights]) -> str:

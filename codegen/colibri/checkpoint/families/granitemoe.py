@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions
 from colibri.checkpoint.families.decoder import AttentionForm, Builder, read_numbers
@@ -23,12 +21,12 @@ from colibri.checkpoint.families.feed_forward import (
     feed_forward_norm,
     fused_experts,
     mixture,
+    multiply,
     read_mixture,
     router,
 )
 from colibri.checkpoint.families.names import Names
 from colibri.graph.graph import Graph
-from colibri.graph.weights import Matrix, Vector
 
 _NAMES = Names(r"block_sparse_moe\.(?:input_linear|output_linear|router\.layer)\.weight|self_attn\.[qkvo]_proj\.bias")
 
@@ -64,18 +62,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         kept = fused_experts(build, layer, form, *tensors)
         add_mixed(build, layer, mixture(build, layer, normed, form, kept))
         for name in (f"layers.{layer}.o", *(expert.down for expert in kept)):
-            _multiply(build.graph, name, times["residual_multiplier"] / embedding)
+            multiply(build.graph, name, times["residual_multiplier"] / embedding)
     build.head()
-    _multiply(build.graph, "final_norm", 1.0 / times["logits_scaling"])
+    multiply(build.graph, "final_norm", 1.0 / times["logits_scaling"])
     return build.graph
-
-
-def _multiply(graph: Graph, name: str, factor: float) -> None:
-    """A weight, bias included, times a factor."""
-    weight, by = graph.weights[name], np.float32(factor)
-    if isinstance(weight, Vector):
-        graph.weights[name] = replace(weight, values=weight.values * by)
-    else:
-        assert isinstance(weight, Matrix) and weight.dense is not None
-        bias = None if weight.bias is None else weight.bias * by
-        graph.weights[name] = replace(weight, dense=weight.dense * by, bias=bias)

@@ -11,7 +11,10 @@ from colibri.graph.ops.clip import Clip
 from colibri.graph.ops.embedding import Embedding
 from colibri.graph.ops.experts import Experts
 from colibri.graph.ops.gated import Gated
+from colibri.graph.ops.grouped_router import GroupedRouter
+from colibri.graph.ops.head_linear import HeadLinear
 from colibri.graph.ops.last_row import LastRow
+from colibri.graph.ops.latent_attention import LatentAttention
 from colibri.graph.ops.linear import Linear
 from colibri.graph.ops.quantise import Quantise
 from colibri.graph.ops.rms_norm import RmsNorm
@@ -27,7 +30,10 @@ __all__ = [
     "Embedding",
     "Experts",
     "Gated",
+    "GroupedRouter",
+    "HeadLinear",
     "LastRow",
+    "LatentAttention",
     "Linear",
     "Quantise",
     "RmsNorm",

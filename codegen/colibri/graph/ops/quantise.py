@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quantise(Op):
-    """``out = round(x / scale)`` with ``scale = max|x| / qmax``, row by row; see `float32.quantise`."""
+    """``out = round(x / scale)`` with ``scale = max|x| / qmax``, row by row; see `float32.quantise`.
+
+    With ``pieces`` above 1 each row has so many pieces of ``width`` values, with a scale each.
+    """
 
     x: str
     out: str
     width: int
     kind: BufferKind
     qmax: int
+    pieces: int = 1
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
@@ -31,12 +35,12 @@ class Quantise(Op):
         return (self.out,)
 
     def signature(self) -> tuple[object, ...]:
-        return ("quantise", self.x, self.out, self.width, self.kind, self.qmax)
+        return ("quantise", self.x, self.out, self.width, self.kind, self.qmax, self.pieces)
 
     def reference(self, run: Run) -> None:
-        run.quantised[self.out] = Quantised(*quantise(run.floats[self.x], self.qmax))
+        run.quantised[self.out] = Quantised(*quantise(run.floats[self.x].reshape(-1, self.width), self.qmax))
 
     def emit(self, c: CScope) -> None:
         out = c.quantised(self.out)
-        name = c.quantise(self.width, out.stride, self.kind, self.qmax, c.rows)
+        name = c.quantise(self.width, out.stride, self.kind, self.qmax, c.rows * self.pieces)
         c.line(f"{name}({out.integers}, {out.scale}, {c.floats(self.x)});")

@@ -1,0 +1,76 @@
+"""Matrix product head by head: each has a matrix of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from colibri.graph.graph import BufferKind, Op, Product
+from colibri.graph.interpret import Quantised, product
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+    from colibri.graph.interpret import Run
+
+
+@dataclass(frozen=True)
+class HeadLinear(Op):
+    """``out[row, h, n] = x[row, h, k] W_h[n, k]^T`` for each head h; x is fp32, or quantised with a scale a head.
+
+    Attributes:
+        weight: matrix ``[heads * n, k]`` in ``heads`` parts.
+        input_kind: kind of the buffer x.
+    """
+
+    slot: str
+    x: str
+    out: str
+    weight: str
+    heads: int
+    n: int
+    k: int
+    input_kind: BufferKind = BufferKind.FLOAT
+
+    def reads(self) -> tuple[str, ...]:
+        return (self.x,)
+
+    def writes(self) -> tuple[str, ...]:
+        return (self.out,)
+
+    def weights(self) -> dict[str, str]:
+        return {self.slot: self.weight}
+
+    def products(self) -> tuple[Product, ...]:
+        return (Product(self.weight, self.x, self.input_kind),)
+
+    def signature(self) -> tuple[object, ...]:
+        return ("head_linear", self.slot, self.x, self.out, self.heads, self.n, self.k, self.input_kind)
+
+    def reference(self, run: Run) -> None:
+        parts = run.matrix(self.weight).split
+        if self.input_kind is BufferKind.FLOAT:
+            x = run.floats[self.x].reshape(-1, self.heads, self.k)
+            outs = [product(part, np.ascontiguousarray(x[:, head])) for head, part in enumerate(parts)]
+        else:
+            whole = run.quantised[self.x]
+            integers, scale = whole.integers.reshape(-1, self.heads, self.k), whole.scale.reshape(-1, self.heads)
+            outs = [product(part, Quantised(integers[:, head], scale[:, head])) for head, part in enumerate(parts)]
+        run.floats[self.out] = np.stack(outs, axis=1).reshape(-1, self.heads * self.n)
+
+    def emit(self, c: CScope) -> None:
+        layout = c.matrix(self.slot)
+        name = c.linear(layout, self.input_kind, 1)
+        count = c.rows * self.heads
+        head = "i" if c.rows == 1 else f"i % {self.heads}"
+        if self.input_kind is BufferKind.FLOAT:
+            x = f"{c.floats(self.x)} + i * {self.k}"
+        else:
+            q = c.quantised(self.x)
+            x = f"{q.integers} + i * {q.stride}, {q.scale} + i"
+        c.line(f"for (uint32_t i = 0; i < {count}; i++) {{")
+        c.line(
+            f"    {name}({c.floats(self.out)} + i * {self.n}, {c.weight(self.slot)} + {head} * {layout.stride}, {x});"
+        )
+        c.line("}")
