@@ -12,6 +12,7 @@ from small_models import HOST_BOARD, PORTABLE_BOARD, make_package
 
 from colibri.boards.profile import BoardKind
 from colibri.cli import main
+from colibri.cli.export import FORMS as NAMES_ON_THE_COMMAND_LINE
 from colibri.errors import BadInput, UsageError
 from colibri.export.export import export
 from colibri.export.folder import LIST_NAME
@@ -143,7 +144,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     said = json.loads(capsys.readouterr().out)
     assert said["form"] == "cmake" and said["files"] == sorted(set(everything(tmp_path / "other")) - {LIST_NAME})
     assert main(["export", str(package), "--to", "nonsense"]) == 2
-    assert "--to: no form 'nonsense'; there are cmake, pkg-config, " in capsys.readouterr().err
+    assert "'nonsense' is not one of 'cmake', 'pkg-config', " in capsys.readouterr().err
+    assert [form.name for form in FORMS] == list(NAMES_ON_THE_COMMAND_LINE)
     assert main(["export", str(tmp_path), "--to", "cmake"]) == 5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 from exporting import DEVICE, EQUAL, LANGUAGE, SENSOR, make_export, run_on_board, succeed
+from small_models import PORTABLE_BOARD, make_package
 
+from colibri.export.export import export
 from colibri.export.form import Label
 from colibri.package import load_package
 
@@ -33,27 +36,53 @@ def settings(folder: Path, choices: str) -> dict[str, str]:
     return {name: symbol.str_value for name, symbol in kconfig.syms.items() if symbol.str_value not in ("n", "")}
 
 
-@pytest.mark.parametrize("source", [SENSOR, LANGUAGE], ids=lambda path: path.name)
-def test_the_sample_builds_and_runs(tmp_path: Path, source: Path) -> None:
-    folder, package = make_export(tmp_path, "zephyr", source), tmp_path / "package"
-    chosen = settings(folder, (folder / "samples/check/prj.conf").read_text())
-    config = tmp_path / "config.cmake"
-    config.write_text("".join(f'set(CONFIG_{name} "{value}")\n' for name, value in sorted(chosen.items())))
+def build_sample(sample: Path, package: Path, config: Path, build: Path, *options: str) -> list[Path]:
+    """What the linker gets of a sample: its object, and the libraries whole, as Zephyr links them."""
     cpu = ";".join(load_package(package).board.toolchain.flags)
-    build = tmp_path / "build"
     succeed(
-        "cmake", "-S", folder / "samples/check", "-B", build, "-G", "Ninja", f"-DZephyr_DIR={STAND_IN}",
+        "cmake", "-S", sample, "-B", build, "-G", "Ninja", f"-DZephyr_DIR={STAND_IN}", *options,
         "-DCMAKE_SYSTEM_NAME=Generic", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
         "-DCMAKE_C_COMPILER=arm-none-eabi-gcc", "-DCMAKE_ASM_COMPILER=arm-none-eabi-gcc",
         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         f"-DCOLIBRI_CPU={cpu}", f"-DCOLIBRI_CONFIG={config}", f"-DCOLIBRI_LIBC={DEVICE}",
     )  # fmt: skip
     succeed("cmake", "--build", build)
-    commands = (build / "compile_commands.json").read_text()
+    libraries = sorted(build.rglob("*.a"))
+    return [*build.rglob("main.c.obj"), Path("-Wl,--whole-archive"), *libraries, Path("-Wl,--no-whole-archive")]
+
+
+@pytest.mark.parametrize("source", [SENSOR, LANGUAGE], ids=lambda path: path.name)
+def test_the_sample_builds_and_runs(tmp_path: Path, source: Path) -> None:
+    folder, package = make_export(tmp_path, "zephyr", source), tmp_path / "package"
+    chosen = settings(folder, (folder / "samples/check/prj.conf").read_text())
+    config = tmp_path / "config.cmake"
+    config.write_text("".join(f'set(CONFIG_{name} "{value}")\n' for name, value in sorted(chosen.items())))
+    objects = build_sample(folder / "samples/check", package, config, tmp_path / "build")
+    commands = (tmp_path / "build/compile_commands.json").read_text()
     assert re.search(r"-Os.* -ffp-contract=off.* -O2 .*_model\.c", commands)
-    whole = [word for archive in sorted(build.rglob("*.a")) for word in ("-Wl,--whole-archive", archive)]
-    objects = [*build.rglob("main.c.obj"), *whole, "-Wl,--no-whole-archive"]  # as Zephyr links its libraries
-    assert EQUAL in run_on_board(package, [Path(item) for item in objects], tmp_path)
+    assert EQUAL in run_on_board(package, objects, tmp_path)
+
+
+def test_two_models_share_the_runtime(tmp_path: Path) -> None:
+    for prefix in ("one", "two"):
+        make_package(SENSOR, tmp_path / "package", PORTABLE_BOARD, prefix=prefix)
+        export(tmp_path / "package", "zephyr", Label(), tmp_path / prefix)
+    sample = tmp_path / "one/samples/check"
+    shutil.copy(tmp_path / "two/samples/check/src/two_check.h", sample / "src")
+    (sample / "src/main.c").write_text(
+        '#include "one_check.h"\n#include "two_check.h"\n#include <stdio.h>\n'
+        f'int main(void) {{ puts(!one_check() && !two_check() ? "{EQUAL}" : "no"); return 0; }}\n'
+    )
+    config = tmp_path / "config.cmake"
+    config.write_text("set(CONFIG_ONE_MODEL y)\nset(CONFIG_TWO_MODEL y)\n")
+    more = f"-DZEPHYR_EXTRA_MODULES={tmp_path / 'two'}"
+    objects = build_sample(sample, tmp_path / "package", config, tmp_path / "build", more)
+    assert [path.name for path in objects if path.suffix == ".a"] == [
+        "libcolibri_runtime.a",
+        "libone_model.a",
+        "libtwo_model.a",
+    ]
+    assert EQUAL in run_on_board(tmp_path / "package", objects, tmp_path)
 
 
 def test_what_kconfig_offers(tmp_path: Path) -> None:

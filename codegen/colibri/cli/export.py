@@ -8,10 +8,26 @@ import click
 
 from colibri.cli.options import FILE
 
+FORMS = (
+    "cmake",
+    "pkg-config",
+    "zephyr",
+    "esp-idf",
+    "platformio",
+    "arduino",
+    "stm32cubeide",
+    "cmsis-pack",
+    "freertos",
+    "python",
+    "rust",
+    "npm",
+    "page",
+)
+
 
 @click.command("export", short_help="Write it as a library for CMake, Zephyr, Arduino and others.")
 @click.argument("package", type=FILE)
-@click.option("--to", "form", required=True, metavar="FORM", help="See docs/exports.md; a wrong one lists them all.")
+@click.option("--to", "form", type=click.Choice(FORMS), required=True, help="What users of it add it to.")
 @click.option("-o", "--output", type=FILE, help="Folder to write.  [default: PACKAGE-FORM]")
 @click.option("--version", default="0.1.0", show_default=True, metavar="X.Y.Z", help="Version of the library.")
 @click.option("--vendor", default="Colibri", show_default=True, metavar="NAME", help="Who publishes the library.")
