@@ -65,7 +65,8 @@ class _Segments:
     fast: tuple[_Segment, ...]
 
     def rows(self) -> list[_Segment]:
-        read_only = (self.vectors, *self.fast, self.code, self.weights, self.hot)
+        apart = tuple(one for one in (self.weights, self.hot) if one != self.code)
+        read_only = (*apart, self.vectors, *self.fast, self.code)
         return list(dict.fromkeys((*read_only, self.stack, self.data, self.bss, *self.blocks)))
 
 

@@ -1,0 +1,61 @@
+"""Memory that is not just flash and SRAM of the chip: tightly coupled, external, or too small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from board_packages import EXAMPLES, PRUNED, Make
+
+from colibri.cli import main
+from colibri.generate import Options
+from colibri.graph.graph import StateType
+from colibri.passes.quantise import Scheme
+from colibri.testing import check_package
+
+SENSOR = EXAMPLES / "load-moe/top2-e4-norm"
+LONG = Options(Scheme.W4A8, StateType.F32, prefill=4, context=168, drop=PRUNED)
+
+
+@pytest.mark.emulator
+def test_sdram_holds_what_is_left_over_and_the_readme_says_who_sets_it_up(make: Make) -> None:
+    folder, package = make(EXAMPLES / "shakespeare-moe", "stm32f746g-disco", LONG)
+    blocks = {block.region: block.total for block in package.memory.blocks}
+    assert list(blocks) == ["dtcm", "sram", "sdram"]
+    assert blocks["sdram"] > 32 << 10
+    assert "- `sdram` needs the application to set up pins" in (folder / "README.md").read_text()
+    (result,) = check_package(folder, emulators=("exact-map",), check_memory=True)
+    assert result.passed and result.outputs > 60
+
+
+def test_a_readme_says_nothing_of_memory_that_is_not_used(make: Make) -> None:
+    folder, package = make(SENSOR, "stm32f746g-disco")
+    assert {block.region for block in package.memory.blocks} == {"dtcm"}
+    assert "needs" not in (folder / "README.md").read_text()
+
+
+@pytest.mark.emulator
+def test_kernels_run_from_itcm_on_a_chip_without_flash(make: Make) -> None:
+    folder, package = make(SENSOR, "nucleo-n657x0-q")
+    assert package.fast_code is not None and package.fast_code.region == "itcm"
+    assert [block.region for block in package.memory.blocks] == ["dtcm"]
+    readme = (folder / "README.md").read_text()
+    assert all(f"- `{region}` needs a first-stage bootloader" in readme for region in ("xspi", "xspi_data"))
+    (result,) = check_package(folder, check_memory=True)
+    assert result.passed and result.proves == "core"
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("board", ["mps3-an547", "nucleo-n657x0-q"])
+def test_lld_links_weights_that_have_regions_of_their_own(board: str, tmp_path: Path) -> None:
+    """It takes the sections of a segment for one piece of the file."""
+    out = tmp_path / "package"
+    assert main(["build", str(SENSOR), "--board", board, "--toolchain", "clang", "-o", str(out)]) == 0
+    assert main(["test", str(out)]) == 0
+
+
+def test_a_language_model_does_not_fit_a_small_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [str(EXAMPLES / "shakespeare-moe"), "--board", "stm32vldiscovery", "--context", "8"]
+    assert main(["build", *arguments, "-o", str(tmp_path / "package")]) == 3
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "too large" in line]
+    assert "flash by 2," in line and "sram by " in line
