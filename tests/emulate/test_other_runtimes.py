@@ -129,6 +129,17 @@ def test_a_hang_is_stopped(board: Board, emulator: Emulator, images: dict[str, P
         run(images[board.id], board, emulator, request=b"h", timeout=2)
 
 
+@pytest.mark.parametrize("emulator", load_board("wasm32").emulators, ids=lambda emulator: emulator.name)
+def test_a_damaged_module_is_refused(emulator: Emulator, images: dict[str, Path], tmp_path: Path) -> None:
+    need(emulator)
+    whole = images["wasm32"].read_bytes()
+    image = tmp_path / "damaged.wasm"
+    for damaged in (b"", whole[:20], whole[: len(whole) // 2]):
+        image.write_bytes(damaged)
+        with pytest.raises(RunFailed, match="the emulator gave up: colibri host: the module cannot be loaded: "):
+            run(image, load_board("wasm32"), emulator)
+
+
 @pytest.mark.parametrize(("board", "emulator"), PAIRS)
 def test_the_plugin_is_not_for_them(board: Board, emulator: Emulator, images: dict[str, Path]) -> None:
     with pytest.raises(UsageError, match=f"the plugin observes QEMU, not a {emulator.kind} run"):

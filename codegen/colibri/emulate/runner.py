@@ -255,8 +255,9 @@ def _pieces(process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes
 
 
 def _complaint(program: str, stderr: str) -> str:
-    """What QEMU itself says is wrong; guests write elsewhere. Warnings do not end a run."""
-    lines = [line for line in stderr.splitlines() if re.match(rf"(?:{re.escape(program)}|qemu|colibri plugin): ", line)]
+    """What the emulator itself says is wrong; guests write elsewhere. Warnings do not end a run."""
+    names = "|".join(re.escape(name) for name in (program, "qemu", "colibri plugin", "colibri host") if name)
+    lines = [line for line in stderr.splitlines() if re.match(rf"(?:{names}): ", line)]
     errors = [line for line in lines if "warning:" not in line]
     return errors[-1] if errors else ""
 

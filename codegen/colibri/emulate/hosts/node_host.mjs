@@ -3,6 +3,7 @@
 import { readFileSync, readSync, writeSync } from "node:fs";
 
 const TRAPPED = 125; // PORT_FAULT_EXIT in runtime_c/ports/fault.h
+const REFUSED = 126;
 const OK = 0;
 const INPUT_OUTPUT_ERROR = 29; // errno io
 
@@ -47,14 +48,17 @@ const wasi = {
   },
 };
 
-const module = new WebAssembly.Module(readFileSync(process.argv[2]));
-const instance = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasi });
-memory = instance.exports.memory;
 try {
-  instance.exports._start();
+  const module = new WebAssembly.Module(readFileSync(process.argv[2]));
+  const { exports } = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasi });
+  memory = exports.memory;
+  exports._start();
 } catch (end) {
   if (end instanceof Exit) {
     process.exitCode = end.code;
+  } else if (end instanceof WebAssembly.CompileError || end instanceof WebAssembly.LinkError) {
+    process.stderr.write(`colibri host: the module cannot be loaded: ${end.message}\n`);
+    process.exitCode = REFUSED;
   } else if (end instanceof WebAssembly.RuntimeError || end instanceof RangeError) {
     const place = /^\s+at (\S+) \(wasm:/m.exec(end.stack ?? "");
     process.stderr.write(`!trap ${end.message}${place ? ` in ${place[1]}` : ""}\n`);

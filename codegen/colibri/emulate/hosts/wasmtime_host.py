@@ -8,6 +8,7 @@ import sys
 import wasmtime
 
 TRAPPED = 125  # PORT_FAULT_EXIT in runtime_c/ports/fault.h
+REFUSED = 126
 
 
 def main() -> int:
@@ -19,7 +20,11 @@ def main() -> int:
     store.set_wasi(wasi)
     linker = wasmtime.Linker(engine)
     linker.define_wasi()
-    instance = linker.instantiate(store, wasmtime.Module.from_file(engine, sys.argv[1]))
+    try:
+        instance = linker.instantiate(store, wasmtime.Module.from_file(engine, sys.argv[1]))
+    except wasmtime.WasmtimeError as error:
+        print(f"colibri host: the module cannot be loaded: {str(error).splitlines()[0]}", file=sys.stderr)
+        return REFUSED
     start = instance.exports(store)["_start"]
     assert isinstance(start, wasmtime.Func)
     try:
