@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,13 @@ def test_a_package_names_no_folder_of_this_machine(tmp_path: Path, monkeypatch: 
     assert package.compiler is not None and package.compiler.cc == ("clang",)
     assert main(["build", str(MODEL), "--board", "riscv-virt-rv32imac", "-o", str(tmp_path / "one")]) == 0
     assert not (tmp_path / "one/build/toolchain").exists()
+
+
+@pytest.mark.parametrize("family", ["gcc", "clang"])
+def test_loops_stay_as_they_are_where_a_board_says_so(family: str, tmp_path: Path) -> None:
+    need("aarch64-sve2", family)
+    folder = built("aarch64-sve2", family, tmp_path / "package")
+    command = ["aarch64-linux-gnu-objdump", "-d", str(folder / "build/library/src/model.o")]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "<top1_e4_forward>:" in code
+    assert re.findall(r"\bz\d+\.[bhsd]", code) == []

@@ -165,7 +165,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
         "ar": ninja_words(compiler.ar),
         "objcopy": ninja_words(compiler.objcopy),
         "cpu": ninja_words((*compiler.target, *compiler.flags)),
-        "more": ninja_words(board.toolchain.cflags),
+        "more": ninja_words((*compiler.last_flags, *board.toolchain.cflags)),
         "libs": library.replace("$", "$$"),
         "link_options": ninja_words(link),
         # The report bounds the stack with it; the other families have nothing like it.
@@ -175,7 +175,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
             "ar": compiler.ar,
             "flags": " ".join((*target, *compiler.flags)),
             "sysroot": cmake_text(board.toolchain.sysroot),
-            "more": board.toolchain.cflags,
+            "more": (*compiler.last_flags, *board.toolchain.cflags),
             "library": compiler.library,
             "linker": link,
         },

@@ -36,6 +36,16 @@ class Compiler(msgspec.Struct, frozen=True):
     library: tuple[str, ...] = ()
 
     @property
+    def last_flags(self) -> tuple[str, ...]:
+        """Options that count only behind the level of optimisation.
+
+        There LLVM switches its vectorisers on, whatever was said before; gcc remembers.
+        """
+        if self.family is CompilerFamily.GCC or "-fno-tree-vectorize" not in self.flags:
+            return ()
+        return ("-fno-vectorize", "-fno-slp-vectorize")
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """What must be installed to build; of the disassembler the report says when it is missing."""
         return tuple(dict.fromkeys((self.cc[0], self.ar[0], self.objcopy[0])))
@@ -173,6 +183,5 @@ def _sysroot(board: Board) -> tuple[str, ...]:
 
 
 def _clang_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """What one of gcc's options turns off are two passes of LLVM; it knows no pairs of cores."""
-    more = ("-fno-slp-vectorize",) if "-fno-tree-vectorize" in flags else ()
-    return (*(re.sub(r"^(-mcpu=[a-z0-9-]+)\.[a-z0-9-]+", r"\1", flag) for flag in flags), *more)
+    """LLVM knows no pairs of cores."""
+    return tuple(re.sub(r"^(-mcpu=[a-z0-9-]+)\.[a-z0-9-]+", r"\1", flag) for flag in flags)
