@@ -77,6 +77,16 @@ def test_other_bits_are_seen(browser: Browser, page: Path, saved: Callable[[str]
     assert "the reference has 0000000000000000" in browser.run("return document.getElementById('proof').textContent")
 
 
+def test_a_module_that_the_browser_does_not_take(browser: Browser, page: Path, saved: Callable[[str], Path]) -> None:
+    text = page.read_text(encoding="utf-8")
+    module = text.split('id="module">')[1].split("<")[0]
+    browser.open(saved(text.replace(module, module[:4000])))
+    until(browser, "document.getElementById('verdict').className")
+    assert browser.run("return document.getElementById('verdict').textContent") == "✗ failed"
+    assert "WebAssembly" in browser.run("return document.getElementById('about').textContent")
+    assert not browser.run("return document.body.classList.contains('writing')")
+
+
 def test_hands_on_the_keyboard(browser: Browser, page: Path) -> None:
     browser.open(page, dark=True)
     first = written(browser)

@@ -32,7 +32,7 @@ class WasmMap:
         code: functions of the code section, ``name`` being the function's; their addresses are 0.
         segments: of the memory, by address.
         inputs: of the segments, with a ``*fill*`` for each gap.
-        symbols: name of each function and object to its address, which is 0 for functions.
+        symbols: name of each function and object to its segment or section, and its address; 0 for functions.
     """
 
     code: tuple[Input, ...]

@@ -153,13 +153,31 @@ async function check() {
 }
 
 async function judge() {
-  const digest = await check().catch((error) => String(error));
-  const equal = digest === golden.digest;
-  $("verdict").textContent = equal ? "✓ equal" : "✗ different";
-  $("verdict").className = equal ? "equal" : "different";
-  $("proof").textContent = equal
-    ? `${golden.outputs.toLocaleString("en")} outputs, digest ${digest.slice(0, 16)}: as on every board`
-    : `digest ${digest.slice(0, 16)}, the reference has ${golden.digest.slice(0, 16)}`;
+  const say = (verdict, name, proof) => {
+    $("verdict").textContent = verdict;
+    $("verdict").className = name;
+    $("proof").textContent = proof;
+  };
+  try {
+    const digest = await check();
+    const [found, wanted] = [digest, golden.digest].map((whole) => whole.slice(0, 16));
+    if (digest === golden.digest) {
+      say("✓ equal", "equal", `${golden.outputs.toLocaleString("en")} outputs, digest ${found}: as on every board`);
+    } else {
+      say("✗ different", "different", `digest ${found}, the reference has ${wanted}`);
+    }
+  } catch (error) {
+    say("✗ failed", "different", error.message);
+  }
+}
+
+// Write, or say why not: a browser may lack what the module needs.
+function begin() {
+  const failed = (error) => {
+    running = null;
+    finish(null, error.message);
+  };
+  return write().catch(failed);
 }
 
 // ---- hands ----------------------------------------------------------------------------------------------------------
@@ -169,13 +187,13 @@ $("form").addEventListener("submit", (event) => {
   if (running) {
     stop();
   } else {
-    write();
+    begin();
   }
 });
 for (const offer of document.querySelectorAll(".offer")) {
   offer.addEventListener("click", () => {
     $("prompt").value = offer.dataset.prompt;
-    write();
+    begin();
   });
 }
 $("count").addEventListener("input", () => ($("count-text").textContent = $("count").value));
@@ -199,4 +217,4 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-write().then(judge);
+begin().then(judge);
