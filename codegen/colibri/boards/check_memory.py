@@ -28,7 +28,7 @@ _LINKER_WORDS = frozenset({"l", "len", "o", "org"})
 _ARM_CODE = range(0, 0x2000_0000)
 _ARM_SRAM = range(0x2000_0000, 0x4000_0000)
 _ARM_NO_CODE = (range(0x4000_0000, 0x6000_0000), range(0xA000_0000, 0x1_0000_0000))  # execute-never
-_ARM_SYSTEM = range(0xE000_0000, 0x1_0000_0000)
+_ARM_SYSTEM = range(0xE000_0000, 0xE010_0000)  # private peripheral bus
 
 
 def memory_faults(board: Board, at: At) -> Iterator[BadInput]:
@@ -168,7 +168,7 @@ def _arm_faults(region: Region, at: At, index: int) -> Iterator[BadInput]:
     if region.kind is MemoryKind.FLASH and region.origin in _ARM_SRAM:
         what = f"flash {region.name!r} at {region.origin:#x}, where the M profile has SRAM"
         yield BadInput(what, where=here, hint="are flash and ram swapped?")
-    elif region.length > 0 and last >= _ARM_SYSTEM.start and region.origin in range(_ARM_SYSTEM.stop):
+    elif last >= _ARM_SYSTEM.start and region.origin in range(_ARM_SYSTEM.stop):
         what = f"{region.name!r} ends at {last:#x}: the M profile has its own registers from {_ARM_SYSTEM.start:#x}"
         yield BadInput(what, where=here, hint="give the chip's own numbers")
     elif any(region.origin in one for one in _ARM_NO_CODE) and {Holds.CODE, Holds.KERNELS} & {*region.holds}:
