@@ -89,6 +89,7 @@ def values(model: Model, label: Label | None = None) -> dict[str, object]:
         "board": package.board.id,
         "tokens": model.tokens,
         "bare": model.bare,
+        "portable": model.portable,
         "flags": package.board.toolchain.flags,
         "c_files": model.c_files,
         "headers": tuple(model.headers),

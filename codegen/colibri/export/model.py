@@ -130,6 +130,11 @@ class Model:
         return self.package.board.kind is BoardKind.BARE
 
     @property
+    def portable(self) -> bool:
+        """Whether its kernels are plain C, for any processor."""
+        return all(path.startswith(("core/", "kernels/portable/")) for path in self.sources if "/" in path)
+
+    @property
     def c_files(self) -> tuple[str, ...]:
         """Paths of the C files among `sources`."""
         return tuple(sorted(path for path in self.sources if path.endswith(".c")))

@@ -24,9 +24,6 @@ def _files(model: Model, label: Label) -> Files:
         "statuses": statuses(model),
         "summary_string": json.dumps(model.summary),
         "sources": [f"c/src/{path}" for path in model.c_files],
-        "portable": all(
-            not path.startswith("kernels/") or path.startswith("kernels/portable/") for path in model.sources
-        ),
         "targets": _TARGETS.get(board.cpu.arch, (board.cpu.arch,)),
         "hard_float": "-mfloat-abi=hard" in board.toolchain.flags,
         "memories": [

@@ -16,7 +16,7 @@ _KB = 1024
 def _files(model: Model, label: Label) -> Files:
     package = model.package
     extra = {
-        "arch": _ARCHITECTURES.get(package.board.cpu.arch, ""),
+        "arch": "" if model.portable else _ARCHITECTURES.get(package.board.cpu.arch, ""),
         "min_ram": (package.memory.total + 8 * _KB) // _KB + 1,
         "min_flash": (sum(len(one.data) for one in model.weights) + 48 * _KB) // _KB + 1,
         "quoted": json.dumps,
