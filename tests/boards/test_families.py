@@ -13,6 +13,8 @@ MODELS = {
     "deepseekv2-lite": Options(Scheme.W8A8, prefill=3, context=24),
     "deepseekv3-base": Options(Scheme.W4A8, F16, context=24),
     "variants/deepseekv2-groups-q-rank": Options(Scheme.W8A16, context=24),
+    "gptoss-base": Options(Scheme.W8A8, prefill=3, context=24),
+    "phimoe-base": Options(Scheme.W4A8, F16, prefill=2, context=24),
     "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
     "olmoe-base": Options(Scheme.W8A16, context=24),

@@ -8,11 +8,13 @@
 #include "kernels/portable/grouped_router.h"
 #include "kernels/portable/last_row.h"
 #include "kernels/portable/latent_attention.h"
+#include "kernels/portable/layer_norm.h"
 #include "kernels/portable/linear.h"
 #include "kernels/portable/quantise.h"
 #include "kernels/portable/rms_norm.h"
 #include "kernels/portable/rope.h"
 #include "kernels/portable/router.h"
+#include "kernels/portable/sparse_mixer.h"
 
 /* test_NAME(y, x, count): y = NAME(x) for each element. */
 #define EACH(name, to, from)                                \
@@ -78,12 +80,14 @@ EXPORT(embedding_w4,
        (out, data, group_scale, row_scale, token, width, rows, cols, padded))
 EXPORT(attention_f32,
        (float *out, const float *q, const float *k, const float *v, float *keys, float *values, float *scores,
-        uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity, float scale),
-       (out, q, k, v, keys, values, scores, position, heads, kv_heads, head_dim, capacity, scale))
+        const float *sinks, uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
+        float scale),
+       (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, scale))
 EXPORT(attention_f16,
        (float *out, const float *q, const float *k, const float *v, uint16_t *keys, uint16_t *values, float *scores,
-        uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity, float scale),
-       (out, q, k, v, keys, values, scores, position, heads, kv_heads, head_dim, capacity, scale))
+        const float *sinks, uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
+        float scale),
+       (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, scale))
 EXPORT(latent_attention_f32,
        (float *out, const float *q, const float *q_rope, const float *latent, const float *k_rope, float *latents,
         float *keys, float *scores, uint32_t position, uint32_t heads, uint32_t rank, uint32_t rope_dim, float scale),
@@ -98,3 +102,7 @@ EXPORT(grouped_router,
         const uint32_t *sizes, uint32_t n, uint32_t groups, uint32_t kept, uint32_t k, bool softmax, bool two_best,
         bool renormalise),
        (index, weight, scores, choice, value, correction, sizes, n, groups, kept, k, softmax, two_best, renormalise))
+EXPORT(layer_norm, (float *y, const float *x, const float *w, const float *b, int width, float eps),
+       (y, x, w, b, width, eps))
+EXPORT(sparse_mixer, (uint32_t * index, float *weight, float *scores, float *near, uint32_t n, float width),
+       (index, weight, scores, near, n, width))

@@ -7,7 +7,7 @@ import pytest
 from kernel_library import Kernels, reference_run, same_bits
 
 from colibri.graph.float32 import quantise
-from colibri.graph.ops import AddWeighted, Clip, GroupedRouter, RmsNorm, Rope, Router
+from colibri.graph.ops import AddWeighted, Clip, GroupedRouter, LayerNorm, RmsNorm, Rope, Router, SparseMixer
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Matrix, Vector, WeightFormat
 
@@ -115,7 +115,21 @@ def test_grouped_router(kernels: Kernels, sizes: tuple[int, ...], score: str, be
                 assert same_bits(weight, run.routes["route"].weight[0])
 
 
-# ---- rms_norm, rope ----
+@pytest.mark.parametrize("n", [2, 3, 4, 8, 11, 32])
+@pytest.mark.parametrize("width", [0.02, 0.2, 1.5])
+def test_sparse_mixer(kernels: Kernels, n: int, width: float) -> None:
+    for scores in [*score_rows(n), *(-np.abs(row) for row in score_rows(n)[:6])]:
+        matrix = Matrix(WeightFormat.F32, (n, 1), np.zeros((n, 1), F), bias=scores)
+        run = reference_run({"router": matrix}, floats={"x": np.zeros((1, 1), F)})
+        with np.errstate(all="ignore"):
+            SparseMixer(0, "", "x", "route", "router", n, 1, width).reference(run)
+        index, weight = np.empty(2, np.uint32), np.empty(2, F)
+        kernels.call("sparse_mixer", index, weight, scores.copy(), np.empty(n, F), n, width)
+        assert index.tolist() == run.routes["route"].index[0].tolist()
+        assert same_bits(weight, run.routes["route"].weight[0])
+
+
+# ---- norms, rope ----
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -130,6 +144,21 @@ def test_rms_norm(kernels: Kernels, width: int) -> None:
     for row, want in zip(rows, run.floats["y"], strict=True):
         got = np.empty(width, F)
         kernels.call("rms_norm", got, row, weight, width, 1e-5)
+        assert same_bits(got, want)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_layer_norm(kernels: Kernels, width: int) -> None:
+    rng = np.random.default_rng(width)
+    rows = np.concatenate([wide_range(rng, 20, width), np.zeros((1, width), F), np.full((1, width), 7.0, F)])
+    rows = np.concatenate([rows, np.full((1, width), 3e30, F), np.full((1, width), np.nan, F)])
+    weight, bias = wide_range(rng, 2, width)
+    run = reference_run({"w": Vector(weight), "b": Vector(bias)}, floats={"x": rows})
+    with np.errstate(all="ignore"):
+        LayerNorm(0, "", "norm", "x", "y", "w", "b", width, 1e-5).reference(run)
+    for row, want in zip(rows, run.floats["y"], strict=True):
+        got = np.empty(width, F)
+        kernels.call("layer_norm", got, row, weight, bias, width, 1e-5)
         assert same_bits(got, want)
 
 

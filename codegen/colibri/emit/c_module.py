@@ -342,19 +342,21 @@ class CScope:
             [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    x[i] = colibri_{function}(x[i]);", "}"],
         )
 
-    def gate(self, function: str, count: int) -> str:
-        """Instance of the product of a gated MLP over ``count`` values; it takes ``(up, gate)``; returns its name."""
+    def gate(self, function: str, count: int, clipped: tuple[float, float] | None = None) -> str:
+        """Instance of the product of a gated MLP over ``count`` values; it takes ``(up, gate)``; returns its name.
+
+        Args:
+            clipped: alpha and limit of `float32.clipped_swiglu`, in place of the function.
+        """
         self.kernel("float32")
-        return self.instance(
-            f"{function}_times_{count}",
-            f"up[{count}] *= {function}(gate[{count}])",
-            "float *restrict up, const float *restrict gate",
-            [
-                f"for (uint32_t i = 0; i < {count}; i++) {{",
-                f"    up[i] = colibri_{function}(gate[i]) * up[i];",
-                "}",
-            ],
-        )
+        if clipped is None:
+            name, doc = f"{function}_times_{count}", f"up[{count}] *= {function}(gate[{count}])"
+            value = f"colibri_{function}(gate[i]) * up[i]"
+        else:
+            name, doc = f"clipped_swiglu_{count}", f"up[{count}] = clipped_swiglu(gate[{count}], up)"
+            value = f"colibri_clipped_swiglu(gate[i], up[i], {', '.join(map(float_literal, clipped))})"
+        body = [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    up[i] = {value};", "}"]
+        return self.instance(name, doc, "float *restrict up, const float *restrict gate", body)
 
     def quantise(self, width: int, stride: int, kind: BufferKind, qmax: int, rows: int) -> str:
         """Instance of the quantisation of ``rows`` rows; it takes ``(y, scale, x)``; returns its name."""

@@ -114,6 +114,15 @@ def gelu_tanh(x: Float) -> Float:
     return np.asarray((x * _HALF) * (_ONE + tanh(inner)), np.float32)
 
 
+def clipped_swiglu(gate: Float, up: Float, alpha: float, limit: float) -> Float:
+    """``(up + 1) * (gate * sigmoid(gate * alpha))`` with gate at most ``limit`` and up within it; NaN counts as it."""
+    most = np.float32(limit)
+    gate = np.where(gate < most, gate, most)
+    low = np.where(up > -most, up, -most)
+    up = np.where(low < most, low, most)
+    return np.asarray((up + _ONE) * (gate * sigmoid(gate * np.float32(alpha))), np.float32)
+
+
 def identity(x: Float) -> Float:
     """x."""
     return x

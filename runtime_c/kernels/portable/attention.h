@@ -4,19 +4,21 @@
  * [capacity][kv_heads * head_dim]. Scores are q.k in 8 strided lanes, times scale; the softmax sum runs in 8 lanes by
  * absolute position; values are added in ascending position, one accumulator an element, then multiplied by the
  * reciprocal of the sum. A position is in reach while the ring holds it, so a sliding window is a capacity. scores:
- * [capacity].
+ * [capacity]. sinks: [heads], or NULL: a score of each head without a value; it joins the maximum, and last the sum.
  */
 #ifndef COLIBRI_ATTENTION_H
 #define COLIBRI_ATTENTION_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "kernels/portable/float16.h"
 #include "kernels/portable/float32.h"
 
 static inline void colibri_attention_f32(float *restrict out, const float *restrict q, const float *restrict k,
                                          const float *restrict v, float *restrict keys, float *restrict values,
-                                         float *restrict scores, uint32_t position, uint32_t heads, uint32_t kv_heads,
-                                         uint32_t head_dim, uint32_t capacity, float scale)
+                                         float *restrict scores, const float *restrict sinks, uint32_t position,
+                                         uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
+                                         float scale)
 {
     const uint32_t width = kv_heads * head_dim;
     const uint32_t slot = position % capacity;
@@ -31,7 +33,7 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
         float *restrict total = out + head * head_dim;
         const uint32_t column = head / (heads / kv_heads) * head_dim;
 
-        float top = colibri_from_bits((int32_t)0xFF800000u);
+        float top = sinks != NULL ? sinks[head] : colibri_from_bits((int32_t)0xFF800000u);
         uint32_t at = first % capacity;
         for (uint32_t i = 0; i < count; i++) {
             const float *restrict key = keys + at * width + column;
@@ -58,7 +60,11 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
             }
             at = at + 1 < capacity ? at + 1 : 0;
         }
-        const float inverse = 1.0f / colibri_lane_tree(lane);
+        float sum = colibri_lane_tree(lane);
+        if (sinks != NULL) {
+            sum = sum + colibri_exp(sinks[head] - top);
+        }
+        const float inverse = 1.0f / sum;
         for (uint32_t d = 0; d < head_dim; d++) {
             total[d] = total[d] * inverse;
         }
@@ -67,8 +73,9 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
 
 static inline void colibri_attention_f16(float *restrict out, const float *restrict q, const float *restrict k,
                                          const float *restrict v, uint16_t *restrict keys, uint16_t *restrict values,
-                                         float *restrict scores, uint32_t position, uint32_t heads, uint32_t kv_heads,
-                                         uint32_t head_dim, uint32_t capacity, float scale)
+                                         float *restrict scores, const float *restrict sinks, uint32_t position,
+                                         uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
+                                         float scale)
 {
     const uint32_t width = kv_heads * head_dim;
     const uint32_t slot = position % capacity;
@@ -83,7 +90,7 @@ static inline void colibri_attention_f16(float *restrict out, const float *restr
         float *restrict total = out + head * head_dim;
         const uint32_t column = head / (heads / kv_heads) * head_dim;
 
-        float top = colibri_from_bits((int32_t)0xFF800000u);
+        float top = sinks != NULL ? sinks[head] : colibri_from_bits((int32_t)0xFF800000u);
         uint32_t at = first % capacity;
         for (uint32_t i = 0; i < count; i++) {
             const uint16_t *restrict key = keys + at * width + column;
@@ -110,7 +117,11 @@ static inline void colibri_attention_f16(float *restrict out, const float *restr
             }
             at = at + 1 < capacity ? at + 1 : 0;
         }
-        const float inverse = 1.0f / colibri_lane_tree(lane);
+        float sum = colibri_lane_tree(lane);
+        if (sinks != NULL) {
+            sum = sum + colibri_exp(sinks[head] - top);
+        }
+        const float inverse = 1.0f / sum;
         for (uint32_t d = 0; d < head_dim; d++) {
             total[d] = total[d] * inverse;
         }

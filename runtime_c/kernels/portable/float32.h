@@ -158,6 +158,15 @@ static inline float colibri_gelu_tanh(float x)
     return (x * 0.5f) * (1.0f + colibri_tanh(inner));
 }
 
+/* (up + 1) * (gate * sigmoid(gate * alpha)) with gate at most limit and up within it. */
+static inline float colibri_clipped_swiglu(float gate, float up, float alpha, float limit)
+{
+    gate = colibri_choose(gate < limit, gate, limit);
+    up = colibri_choose(up > -limit, up, -limit);
+    up = colibri_choose(up < limit, up, limit);
+    return (up + 1.0f) * (gate * colibri_sigmoid(gate * alpha));
+}
+
 /* The written order of every sum within a row: 8 strided lanes, then upper halves onto lower halves. */
 static inline float colibri_lane_tree(const float lane[8])
 {

@@ -27,17 +27,29 @@ Importer = Callable[[Checkpoint, ImportOptions], Graph]
 
 
 def _importers() -> dict[str, Importer]:
-    from colibri.checkpoint.families import deepseek, granitemoe, llama, mixtral, moe_mlp, olmoe, qwen_moe
+    from colibri.checkpoint.families import (
+        deepseek,
+        gpt_oss,
+        granitemoe,
+        llama,
+        mixtral,
+        moe_mlp,
+        olmoe,
+        phimoe,
+        qwen_moe,
+    )
 
     return {
         "deepseek_v2": deepseek.load_v2,
         "deepseek_v3": deepseek.load_v3,
+        "gpt_oss": gpt_oss.load,
         "granitemoe": granitemoe.load,
         "llama": llama.load_llama,
         "mistral": llama.load_mistral,
         "mixtral": mixtral.load,
         "moe_mlp": moe_mlp.load,
         "olmoe": olmoe.load,
+        "phimoe": phimoe.load,
         "qwen2": llama.load_qwen2,
         "qwen2_moe": qwen_moe.load_qwen2_moe,
         "qwen3": llama.load_qwen3,

@@ -17,7 +17,7 @@ from colibri.checkpoint.families.rotary import Rotary, rotary
 from colibri.errors import BadInput, UsageError
 from colibri.graph.float32 import Float
 from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, State
-from colibri.graph.ops import Add, Attention, Clip, Embedding, LastRow, Linear, RmsNorm, Rope
+from colibri.graph.ops import Add, Attention, Clip, Embedding, LastRow, LayerNorm, Linear, RmsNorm, Rope
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Matrix, Vector, WeightFormat
 
@@ -121,6 +121,7 @@ class AttentionForm:
         clip: bound of q, k and v, each value; 0 for none.
         scale: of the scores; 0 means 1 / sqrt(head_dim).
         window: of a layer: positions that it sees, the current one included; 0 for all.
+        sinks: whether each head has a score of its own that takes a part of the softmax and gives nothing.
     """
 
     biases: str = ""
@@ -128,17 +129,32 @@ class AttentionForm:
     clip: float = 0.0
     scale: float = 0.0
     window: Callable[[int], int] = lambda layer: 0
+    sinks: bool = False
 
 
 class Builder:
     """Adds ops and weights to the graph, in the order in which they run."""
 
     def __init__(
-        self, checkpoint: Checkpoint, numbers: Numbers, options: ImportOptions, family: str, routing: str
+        self,
+        checkpoint: Checkpoint,
+        numbers: Numbers,
+        options: ImportOptions,
+        family: str,
+        routing: str,
+        *,
+        layer_norms: bool = False,
     ) -> None:
+        """Begin a graph.
+
+        Args:
+            routing: one sentence on how experts are chosen.
+            layer_norms: whether the norms around attention and MLP subtract the mean and add a bias.
+        """
         self.checkpoint = checkpoint
         self.numbers = numbers
         self.options = options
+        self.layer_norms = layer_norms
         self.graph = Graph(
             family=family,
             kind=ModelKind.TOKENS,
@@ -174,6 +190,11 @@ class Builder:
         part = "head" if layer is None else f"layer {layer} / norms"
         name = slot if layer is None else f"layers.{layer}.{slot}"
         self.graph.weights[name] = Vector(self.checkpoint.take(f"{tensor}.weight", (width,), "width of the norm"))
+        if self.layer_norms:
+            bias = f"{name}_bias"
+            self.graph.weights[bias] = Vector(self.checkpoint.take(f"{tensor}.bias", (width,), "width of the norm"))
+            self.op(LayerNorm(layer, part, slot, x, out, name, bias, width, self.numbers.eps))
+            return out
         self.op(RmsNorm(layer, part, slot, x, out, name, width, self.numbers.eps, groups))
         return out
 
@@ -225,7 +246,12 @@ class Builder:
         dims = (n.heads, n.kv_heads, n.head_dim, capacity, window if window < n.context else 0)
         scale = float(np.float32(form.scale or n.head_dim**-0.5))
         keys, values = (state.name for state in states)
-        self.op(Attention(layer, part, heads["q"], heads["k"], "v", out, keys, values, *dims, scale, self.options.kv))
+        sinks = ""
+        if form.sinks:
+            sinks = f"layers.{layer}.sinks"
+            self.graph.weights[sinks] = Vector(self.checkpoint.take(f"{prefix}.self_attn.sinks", (n.heads,), "heads"))
+        inputs = heads["q"], heads["k"], "v", out, keys, values
+        self.op(Attention(layer, part, *inputs, *dims, scale, self.options.kv, sinks))
         self._project(layer, "o", out, "projected", n.hidden, n.q_width, form)
         self.op(Add(layer, part, "x", "projected", n.hidden))
 

@@ -96,17 +96,17 @@ def feed_forward_norm(build: Builder, layer: int) -> str:
     return build.norm(layer, "expert_norm", tensor, "x", build.floats("normed", width), width)
 
 
-def router(build: Builder, layer: int, normed: str, form: Mixture, tensor: str) -> None:
+def router(build: Builder, layer: int, normed: str, form: Mixture, tensor: str, *, bias: bool = False) -> None:
     """Choose the experts.
 
     Args:
         tensor: of the router's matrix, without ``.weight``.
     """
     n = build.numbers
-    weight = build.matrix(f"layers.{layer}.router", tensor, form.experts, n.hidden, "number of experts")
+    weight = build.matrix(f"layers.{layer}.router", tensor, form.experts, n.hidden, "number of experts", bias=bias)
     route = build.graph.buffer("route", BufferKind.ROUTE, form.top_k)
     shape = form.experts, n.hidden, form.top_k
-    build.op(Router(layer, f"layer {layer} / router", normed, route, weight, *shape, form.renormalise, False))
+    build.op(Router(layer, f"layer {layer} / router", normed, route, weight, *shape, form.renormalise, bias))
 
 
 def grouped_router(build: Builder, layer: int, normed: str, form: Mixture, tensor: str) -> None:
@@ -143,15 +143,27 @@ def multiply(graph: Graph, name: str, factor: float) -> None:
         graph.weights[name] = replace(weight, dense=weight.dense * by, bias=bias)
 
 
-def mixture(build: Builder, layer: int, normed: str, form: Mixture, kept: Sequence[ExpertWeights]) -> str:
+def mixture(
+    build: Builder,
+    layer: int,
+    normed: str,
+    form: Mixture,
+    kept: Sequence[ExpertWeights],
+    *,
+    bias: bool = False,
+    clipped: tuple[float, float] | None = None,
+) -> str:
     """Run the chosen experts; returns the buffer with their sum, which is not added to x yet.
 
     Args:
         kept: of `listed_experts` or `fused_experts`.
+        bias: whether every matrix has one.
+        clipped: as `Experts` has it.
     """
     n = build.numbers
     out, inner = build.floats("mixed", n.hidden), (form.top_k, n.hidden, form.intermediate)
-    build.op(Experts(layer, f"layer {layer}", normed, "route", out, tuple(kept), *inner, n.activation, False))
+    op = Experts(layer, f"layer {layer}", normed, "route", out, tuple(kept), *inner, n.activation, bias)
+    build.op(replace(op, clipped=clipped))
     return out
 
 

@@ -162,7 +162,7 @@ def _longrope(asked: _Asked) -> Rotary:
     if asked.context > original and lists["short_factor"] != lists["long_factor"]:
         what = f"{asked.context} positions: with longrope the frequencies change behind {original}"
         raise UsageError(what, where="--context", hint=f"ask for at most {original}")
-    own = settings.optional_number("attention_factor", minimum=0.0)
+    own = settings.optional_number("short_mscale|attention_factor", minimum=0.0)
     if own is None:
         stretch = settings.number("factor", minimum=1e-3, default=asked.longest / original)
         own = 1.0 if stretch <= 1 or original == 1 else math.sqrt(1 + math.log(stretch) / math.log(original))

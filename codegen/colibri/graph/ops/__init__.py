@@ -15,11 +15,13 @@ from colibri.graph.ops.grouped_router import GroupedRouter
 from colibri.graph.ops.head_linear import HeadLinear
 from colibri.graph.ops.last_row import LastRow
 from colibri.graph.ops.latent_attention import LatentAttention
+from colibri.graph.ops.layer_norm import LayerNorm
 from colibri.graph.ops.linear import Linear
 from colibri.graph.ops.quantise import Quantise
 from colibri.graph.ops.rms_norm import RmsNorm
 from colibri.graph.ops.rope import Rope
 from colibri.graph.ops.router import Router
+from colibri.graph.ops.sparse_mixer import SparseMixer
 
 __all__ = [
     "Activation",
@@ -34,9 +36,11 @@ __all__ = [
     "HeadLinear",
     "LastRow",
     "LatentAttention",
+    "LayerNorm",
     "Linear",
     "Quantise",
     "RmsNorm",
     "Rope",
     "Router",
+    "SparseMixer",
 ]

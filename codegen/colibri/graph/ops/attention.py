@@ -24,7 +24,7 @@ class Attention(Op):
     Shapes: q ``[rows, heads * head_dim]``, k and v ``[rows, kv_heads * head_dim]``, out like q.
     Scores are q.k (8 lanes) times ``scale``; the softmax sum runs in 8 lanes by absolute position; values are added
     in ascending position and multiplied by the reciprocal of the sum at the end. ``window`` counts the current
-    position; 0 means none.
+    position; 0 means none. A head's sink is a score without a value: it joins the maximum and, last, the sum.
 
     Source: Attention Is All You Need, section 3.2; GQA (arXiv 2305.13245); Mixtral's window as in transformers'
     `sliding_window_overlay`: key > query - window.
@@ -43,12 +43,16 @@ class Attention(Op):
     window: int
     scale: float
     state_type: StateType
+    sinks: str = ""
 
     def reads(self) -> tuple[str, ...]:
         return (self.q, self.k, self.v)
 
     def writes(self) -> tuple[str, ...]:
         return (self.out,)
+
+    def weights(self) -> dict[str, str]:
+        return {"sinks": self.sinks} if self.sinks else {}
 
     def scratch(self) -> tuple[Buffer, ...]:
         return (Buffer("scores", BufferKind.FLOAT, self.capacity, fixed_rows=1),)
@@ -64,7 +68,7 @@ class Attention(Op):
 
     def signature(self) -> tuple[object, ...]:
         shape = (self.heads, self.kv_heads, self.head_dim, self.capacity, self.window)
-        return ("attention", self.q, self.k, self.v, self.out, *shape, self.scale, self.state_type)
+        return ("attention", self.q, self.k, self.v, self.out, *shape, self.scale, self.state_type, bool(self.sinks))
 
     def reference(self, run: Run) -> None:
         batch = (run.sequences, run.length)
@@ -96,6 +100,7 @@ class Attention(Op):
         if self.window:
             masked |= seen <= rows - self.window
         group = self.heads // self.kv_heads
+        sinks = run.vector(self.sinks) if self.sinks else np.full(self.heads, -np.inf, np.float32)
         at_once = max(1, _ELEMENTS_AT_ONCE // (masked.size * LANES))
         for head in range(self.heads):
             columns = slice(head // group * self.head_dim, (head // group + 1) * self.head_dim)
@@ -105,7 +110,7 @@ class Attention(Op):
                 values = run.states[self.value_state][some, slots, columns].astype(np.float32)
                 scores = lane_dot(q[some, start:stop, head, None], keys[:, None]) * np.float32(self.scale)
                 scores = np.where(masked, np.float32(-np.inf), scores)
-                top = np.fmax.reduce(scores, axis=-1, initial=np.float32(-np.inf))
+                top = np.fmax.reduce(scores, axis=-1, initial=sinks[head])
                 terms = exp(scores - top[..., None])
                 lanes = np.zeros((*top.shape, LANES), np.float32)
                 total = np.zeros((*top.shape, self.head_dim), np.float32)
@@ -114,7 +119,10 @@ class Attention(Op):
                     sees = slice(visible[0], visible[-1] + 1)
                     lanes[:, :, position % LANES] += terms[:, :, i]
                     total[:, sees] += terms[:, sees, i, None] * values[:, i, None]
-                out[some, start:stop, head] = total * (np.float32(1.0) / lane_tree(lanes))[..., None]
+                whole = lane_tree(lanes)
+                if self.sinks:
+                    whole = whole + exp(sinks[head] - top)
+                out[some, start:stop, head] = total * (np.float32(1.0) / whole)[..., None]
 
     def emit(self, c: CScope) -> None:
         c.kernel("attention")
@@ -122,6 +130,7 @@ class Attention(Op):
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
         q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
         window = f", window {self.window}" if self.window else ""
+        sinks = c.as_floats("sinks", 0) if self.sinks else "NULL"
         ring = f"_of_{self.capacity}" if self.window else ""
         name = c.instance(
             f"attention_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}{ring}",
@@ -129,17 +138,19 @@ class Attention(Op):
             f"states [{self.capacity}][{kv_width}] {self.state_type}{window}",
             f"float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
             f"{element} *restrict key_state, {element} *restrict value_state, float *restrict scores, "
-            "uint32_t position",
+            + ("const uint8_t *restrict sinks, " if self.sinks else "")
+            + "uint32_t position",
             each.loop(
                 [
                     f"colibri_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "
                     f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, key_state, value_state, "
-                    f"scores, {each.offset('position')}, {self.heads}, {self.kv_heads}, {self.head_dim}, "
+                    f"scores, {sinks}, {each.offset('position')}, {self.heads}, {self.kv_heads}, {self.head_dim}, "
                     f"{self.capacity}, {c.float_literal(self.scale)});",
                 ]
             ),
         )
         c.line(
             f"{name}({c.floats(self.out)}, {c.floats(self.q)}, {c.floats(self.k)}, {c.floats(self.v)}, "
-            f"{c.state('key_state')}, {c.state('value_state')}, {c.floats('scores')}, {c.position()});"
+            f"{c.state('key_state')}, {c.state('value_state')}, {c.floats('scores')}, "
+            f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()});"
         )

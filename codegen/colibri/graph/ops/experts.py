@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colibri.graph.float32 import ACTIVATIONS, Float, quantise
+from colibri.graph.float32 import ACTIVATIONS, Float, clipped_swiglu, quantise
 from colibri.graph.graph import Buffer, BufferKind, Op, Product
 from colibri.graph.interpret import Quantised, product
 
@@ -46,6 +46,7 @@ class Experts(Op):
         x: float or quantised buffer ``[rows, width]``.
         hidden_kind: how the hidden values go into ``down``.
         hidden_qmax: largest magnitude of the quantised hidden values.
+        clipped: alpha and limit, where the hidden values are `float32.clipped_swiglu` of gate and up.
     """
 
     x: str
@@ -60,6 +61,7 @@ class Experts(Op):
     input_kind: BufferKind = BufferKind.FLOAT
     hidden_kind: BufferKind = BufferKind.FLOAT
     hidden_qmax: int = 0
+    clipped: tuple[float, float] | None = None
 
     @property
     def gated(self) -> bool:
@@ -98,7 +100,7 @@ class Experts(Op):
     def signature(self) -> tuple[object, ...]:
         shape = (len(self.kept), self.top_k, self.width, self.hidden, self.gated, self.bias)
         kinds = (self.input_kind, self.hidden_kind, self.hidden_qmax)
-        return ("experts", self.x, self.route, self.out, *shape, self.activation, *kinds)
+        return ("experts", self.x, self.route, self.out, *shape, self.activation, *kinds, self.clipped)
 
     def reference(self, run: Run) -> None:
         route = run.routes[self.route]
@@ -123,7 +125,12 @@ class Experts(Op):
             x = Quantised(whole.integers[rows], whole.scale[rows])
         act = ACTIVATIONS[self.activation]
         hidden = product(run.matrix(expert.up), x)
-        hidden = act(hidden) if expert.gate is None else act(product(run.matrix(expert.gate), x)) * hidden
+        if expert.gate is None:
+            hidden = act(hidden)
+        elif self.clipped is None:
+            hidden = act(product(run.matrix(expert.gate), x)) * hidden
+        else:
+            hidden = clipped_swiglu(product(run.matrix(expert.gate), x), hidden, *self.clipped)
         if self.hidden_kind is BufferKind.FLOAT:
             return product(run.matrix(expert.down), hidden)
         return product(run.matrix(expert.down), Quantised(*quantise(hidden, self.hidden_qmax)))
@@ -163,7 +170,7 @@ class Experts(Op):
             linear = c.linear(layouts[part].layout, self.input_kind, 1)
             lines.append(f"{linear}({target}, {_at('expert', layouts[part].offset)}, {x});")
         if self.gated:
-            lines.append(f"{c.gate(self.activation, self.hidden)}({hidden}, {c.floats('expert_gate')});")
+            lines.append(f"{c.gate(self.activation, self.hidden, self.clipped)}({hidden}, {c.floats('expert_gate')});")
         elif self.activation != "identity":
             lines.append(f"{c.activate(self.activation, self.hidden)}({hidden});")
         inner = hidden
