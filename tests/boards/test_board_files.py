@@ -70,6 +70,47 @@ def test_riscv_has_no_fpu_and_neither_has_its_emulator() -> None:
     assert "sifive-e31" in board.emulators[0].args
 
 
+# QEMU's processor models that have the instructions of a value of -march, and no others.
+EXACTLY = {
+    "-march=rv32imc": "lowrisc-ibex",
+    "-march=rv32imac": "sifive-e31",
+    "-march=rv32imafc": "sifive-e34",
+    "-march=rv64imac": "sifive-e51",
+    "-march=rv64gc": "sifive-u54",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in board_names() if load_board(name).cpu.arch.startswith("riscv")])
+def test_emulators_of_riscv_have_no_instruction_too_many(name: str) -> None:
+    board = load_board(name)
+    for emulator in board.emulators:
+        if emulator.args == ("-M", "sifive_e"):  # the machine has its own core, an E31
+            assert board.toolchain.flags[0] == "-march=rv32imac"
+        elif board.toolchain.flags[0] == "-march=rv64gcv":
+            assert emulator.args[emulator.args.index("-cpu") + 1].startswith("rv64,v=true,")
+        else:
+            assert EXACTLY[board.toolchain.flags[0]] == emulator.args[emulator.args.index("-cpu") + 1]
+
+
+def test_chips_with_several_windows_and_banks() -> None:
+    c3, c6 = load_board("esp32-c3"), load_board("esp32-c6")
+    headers, first = 0x20, 0x1_0000  # of an image, of boot loader and partition table
+    windows = [region.length + headers for region in c3.memory if region.kind == "flash"]
+    assert sum(windows) == c6.region_for(Holds.CODE).length + headers == (4 << 20) - first
+    assert c3.region_for(Holds.CODE) is not c3.region_for(Holds.WEIGHTS)
+    sizes = {"esp32-c6": (512 + 16) << 10, "kendryte-k210": 4 << 20, "hifive1": (16 + 8) << 10, "gd32vf103": 32 << 10}
+    for name, size in sizes.items():
+        assert sum(region.length for region in load_board(name).memory if region.kind == "ram") == size
+
+
+def test_what_runs_on_an_armv6_is_built_for_armv5() -> None:
+    """Debian's armhf has Armv7 in its C library; that of armel has softfp calls, and the FPU computes all the same."""
+    board = load_board("raspberry-pi-zero")
+    assert board.cpu.fpu
+    assert board.toolchain.prefix == "arm-linux-gnueabi-"
+    assert "-mfloat-abi=softfp" in board.toolchain.flags
+
+
 def test_three_vector_lengths() -> None:
     board = load_board("aarch64-sve2")
     assert {emulator.name: emulator.args[-1] for emulator in board.emulators} == {
