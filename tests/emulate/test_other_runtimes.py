@@ -125,8 +125,8 @@ def test_a_stack_overflow_ends_the_program(board: Board, emulator: Emulator, ima
 @pytest.mark.parametrize(("board", "emulator"), PAIRS)
 def test_a_hang_is_stopped(board: Board, emulator: Emulator, images: dict[str, Path]) -> None:
     need(emulator)
-    with pytest.raises(RunFailed, match="no end after 2 s"):
-        run(images[board.id], board, emulator, request=b"h", timeout=2)
+    with pytest.raises(RunFailed, match="no end after 1 s"):
+        run(images[board.id], board, emulator, request=b"h", timeout=1)
 
 
 @pytest.mark.parametrize("emulator", load_board("wasm32").emulators, ids=lambda emulator: emulator.name)
