@@ -1,9 +1,10 @@
-"""One command at a time may make a package: the folder itself is the lock, so nothing is left behind."""
+"""One command at a time may make a folder: the folder itself is the lock, so nothing is left behind."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,3 +31,24 @@ def claimed(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def put_in_place(beside: Path, folder: Path) -> None:
+    """Rename a folder to another's name; the other is deleted last, so a failure loses nothing.
+
+    Raises:
+        UsageError: another command holds the other.
+        OSError: the system does not let us.
+    """
+    if not folder.exists():
+        beside.rename(folder)
+        return
+    old = beside.with_name(f"{beside.name}.old")
+    with claimed(folder):
+        folder.rename(old)
+        try:
+            beside.rename(folder)
+        except OSError:
+            old.rename(folder)
+            raise
+        shutil.rmtree(old)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from colibri import __version__
 from colibri.boards.profile import Board, BoardKind, Holds
-from colibri.claim import claimed
+from colibri.claim import put_in_place
 from colibri.emit.c_layout import lay_out
 from colibri.emit.c_text import model_c_values
 from colibri.emit.linker import Plan, block_section, linker_script, port_files
@@ -59,7 +59,7 @@ def write_package(folder: Path, contents: Contents) -> None:
     try:
         beside.chmod(0o755)
         _fill(beside, contents)
-        _swap(beside, folder)
+        put_in_place(beside, folder)
     except OSError as error:
         raise no_room(str(folder), error, "make room, or choose another folder with -o") from None
     finally:
@@ -122,22 +122,6 @@ def _refuse_what_is_not_ours(folder: Path) -> None:
     for place, _, _ in os.walk(folder):
         if not os.access(place, os.W_OK | os.X_OK):  # it could be moved away, but not be deleted
             raise UsageError(f"the package in it is write-protected: {place}", where=str(folder), hint=hint)
-
-
-def _swap(beside: Path, folder: Path) -> None:
-    """Put the new package in the old one's place; the old one is deleted last, so a failure loses nothing."""
-    if not folder.exists():
-        beside.rename(folder)
-        return
-    old = beside.with_name(f"{beside.name}.old")
-    with claimed(folder):
-        folder.rename(old)
-        try:
-            beside.rename(folder)
-        except OSError:
-            old.rename(folder)
-            raise
-        shutil.rmtree(old)
 
 
 def _fill(folder: Path, contents: Contents) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from colibri import __version__
 from colibri.checkpoint.untrusted import decoded, is_there, read_bounded
-from colibri.claim import claimed
+from colibri.claim import put_in_place
 from colibri.emit.writer import resolved_output
 from colibri.errors import BadInput, UsageError, no_room, shown
 from colibri.export.form import Files
@@ -47,7 +47,7 @@ def write_export(folder: Path, form: str, files: Files) -> None:
     try:
         beside.chmod(0o755)
         _fill(beside, form, files)
-        _swap(beside, folder)
+        put_in_place(beside, folder)
     except OSError as error:
         raise no_room(str(folder), error, f"make room, or {_OTHER}") from None
     finally:
@@ -65,22 +65,6 @@ def _fill(folder: Path, form: str, files: Files) -> None:
 
 def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _swap(beside: Path, folder: Path) -> None:
-    """The old export is deleted last, so a failure loses nothing."""
-    if not folder.exists():
-        beside.rename(folder)
-        return
-    old = beside.with_name(f"{beside.name}.old")
-    with claimed(folder):
-        folder.rename(old)
-        try:
-            beside.rename(folder)
-        except OSError:
-            old.rename(folder)
-            raise
-        shutil.rmtree(old)
 
 
 def _refuse_what_is_not_ours(folder: Path, form: str) -> None:
