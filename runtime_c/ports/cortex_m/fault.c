@@ -18,7 +18,8 @@
 #define CCR_UNALIGNED_TRAP (1u << 3)
 #define CFSR_MMARVALID (1u << 7)
 #define CFSR_BFARVALID (1u << 15)
-#define CFSR_STACKING ((1u << 4) | (1u << 12) | (1u << 20)) /* the core could not even save its registers */
+/* the core could not even save its registers. */
+#define CFSR_STACKING ((1u << 4) | (1u << 12) | (PORT_STACK_LIMIT_REGISTER ? 1u << 20 : 0u))
 
 /* What the core pushes when it takes an exception. */
 struct exception_frame {
@@ -45,6 +46,9 @@ __attribute__((naked)) void port_fault_entry(void)
 #endif
                      "ldr  r1, =port_fault_stack + 512\n\t" /* its end: 4 * FAULT_STACK_WORDS */
                      "msr  msp, r1\n\t"
+#if PORT_MAINLINE
+                     "push {r4-r11}\n\t"
+#else
                      "mov  r2, r10\n\t" /* Armv6-M pushes no high registers */
                      "mov  r3, r11\n\t"
                      "push {r2, r3}\n\t"
@@ -52,6 +56,7 @@ __attribute__((naked)) void port_fault_entry(void)
                      "mov  r3, r9\n\t"
                      "push {r2, r3}\n\t"
                      "push {r4-r7}\n\t"
+#endif
                      "mov  r1, sp\n\t"
                      "mrs  r2, ipsr\n\t"
                      "bl   port_fault\n\t"
