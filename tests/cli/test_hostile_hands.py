@@ -66,7 +66,7 @@ def test_flags_of_a_board_cannot_be_more_than_options(
 def test_a_boards_words_stay_in_their_comments(tmp_path: Path) -> None:
     board = tmp_path / "mine.toml"
     hostile = "*/ int evil; /*"
-    board.write_text(f'inherits = "stm32f405"\ntitle = "{hostile}"\n[cpu]\ncore = "{hostile}"\n')
+    board.write_text(f'inherits = "stm32f405"\ntitle = "{hostile}"\n[cpu]\ncore = "{hostile}"\nunlisted = true\n')
     assert main(["generate", str(SENSOR), "--board", str(board), "-o", str(tmp_path / "out")]) == 0
     for name in ("model.h", "src/model.c", "port/board.ld"):
         text = (tmp_path / "out" / name).read_text()

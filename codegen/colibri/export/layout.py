@@ -91,6 +91,7 @@ def values(model: Model, label: Label | None = None) -> dict[str, object]:
         "bare": model.bare,
         "portable": model.portable,
         "flags": package.board.toolchain.flags,
+        "tool": package.board.toolchain.prefix,
         "c_files": model.c_files,
         "headers": tuple(model.headers),
         "weights": model.weights,
