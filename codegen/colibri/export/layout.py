@@ -75,7 +75,11 @@ def page(template: str, model: Model, label: Label, extra: Mapping[str, object] 
 
 
 def values(model: Model, label: Label | None = None) -> dict[str, object]:
-    """What templates may name. All of it is safe in C, CMake, make, YAML and JSON, save for `FREE_TEXT`."""
+    """What templates may name, safe in C, CMake, make, YAML and JSON; but three are free texts.
+
+    These, ``title``, ``summary`` and ``licence``, are printable ASCII on one line: for comments and plain text,
+    elsewhere to be escaped.
+    """
     package, prefix = model.package, model.prefix
     return {
         "p": prefix,
@@ -104,6 +108,3 @@ def values(model: Model, label: Label | None = None) -> dict[str, object]:
         "memory_bytes": package.memory.total,
         "weight_bytes": sum(len(one.data) for one in model.weights),
     }
-
-
-FREE_TEXT = ("title", "summary", "licence")  # printable ASCII on one line: only in comments and plain text, or escaped
