@@ -148,6 +148,8 @@ def test_what_is_no_program_at_all(tmp_path: Path) -> None:
         (tmp_path / "nowhere" / "gcc", "no such program, folder or prefix"),
         (tmp_path / "loop", "no such program, folder or prefix"),
         ("no-such-compiler", "no such program, folder or prefix"),
+        ("x/" * 3000 + "gcc", "File name too long|no such program"),
+        (f"{tmp_path}/{'x' * 300}", "File name too long"),
         (script(tmp_path / "my gcc", "exit 0"), "the name 'my gcc' of the compiler"),
         (script(tmp_path / "a:b" / "gcc", "exit 0"), "a folder that PATH cannot name"),
     ]:
@@ -240,6 +242,13 @@ def test_a_sysroot_that_is_not_there(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(f'inherits = "{BOARD}"\n[toolchain]\nsysroot = "relative/path"\n')
     with pytest.raises(BadInput, match="no whole path"):
+        load_board(mine)
+
+
+def test_a_target_that_would_be_a_command(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(f'inherits = "{BOARD}"\n[toolchain]\nclang_target = "arm; id"\n')
+    with pytest.raises(BadInput, match=r"mine\.toml:3: toolchain\.clang_target: 'arm; id' is no target of clang"):
         load_board(mine)
 
 

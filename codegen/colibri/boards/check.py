@@ -111,6 +111,9 @@ def _toolchain_faults(board: Board, at: At) -> Iterator[BadInput]:
     tools = board.toolchain
     if not re.fullmatch(r"[A-Za-z0-9_.+/-]*", tools.prefix):
         yield BadInput(f"'{shown(tools.prefix)}' is no prefix of programs", where=at(("toolchain", "prefix")))
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", tools.clang_target):
+        what = f"'{shown(tools.clang_target)}' is no target of clang"
+        yield BadInput(what, where=at(("toolchain", "clang_target")), hint="for example thumbv7em-none-eabihf")
     for key, options in (("flags", tools.flags), ("cflags", tools.cflags)):
         for index, option in enumerate(options):
             if fault := option_fault(option, at(("toolchain", key, index))):

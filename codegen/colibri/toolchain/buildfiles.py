@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -148,7 +149,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
     images = _images(board, sources)
     target = [part for part in compiler.target if not part.startswith("--sysroot=")]
     link = compiler.link_options(board.kind)
-    library = f"$({' '.join(compiler.library)})" if compiler.library else " ".join(compiler.bare_libraries)
+    library = f"$({shlex.join(compiler.library)})" if compiler.library else " ".join(compiler.bare_libraries)
     return {
         "p": prefix,
         "board": board.id,

@@ -163,7 +163,8 @@ def _with_library(board: Board, installed: Installed) -> Installed:
     own = Path(first_line_of((*installed.command, *asked)))
     if not own.is_file():
         return installed
-    library = (*compiler.cc, *compiler.target, *compiler.flags, *asked)
+    target = (part for part in compiler.target if not part.startswith("--sysroot="))  # it has no say in this
+    library = (*compiler.cc, *target, *compiler.flags, *asked)
     return replace(installed, compiler=msgspec.structs.replace(compiler, library=library))
 
 

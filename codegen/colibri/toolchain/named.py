@@ -32,12 +32,15 @@ def named_compilers(board: Board, wanted: str) -> list[Installed]:
         names = (wanted, f"{wanted}gcc", f"{wanted}clang")
         if found := next(filter(None, map(shutil.which, names)), None):
             return [_identified(board, Path(found), where)]
-    path = Path(wanted).expanduser().absolute()
-    if path.is_dir():
-        return _in_folder(board, path, where)
-    for program in (path, path.with_name(f"{path.name}gcc"), path.with_name(f"{path.name}clang")):
-        if program.exists():
-            return [_identified(board, program, where)]
+    try:
+        path = Path(wanted).expanduser().absolute()
+        if path.is_dir():
+            return _in_folder(board, path, where)
+        for program in (path, path.with_name(f"{path.name}gcc"), path.with_name(f"{path.name}clang")):
+            if program.exists():
+                return [_identified(board, program, where)]
+    except OSError as error:  # no permission, or no name that the system has
+        raise UsageError(error.strerror or "cannot be read", where=where, hint=_HINT) from None
     raise UsageError("no such program, folder or prefix", where=where, hint=_HINT)
 
 
