@@ -17,6 +17,8 @@ MODELS = {
     "phimoe-base": Options(Scheme.W4A8, F16, prefill=2, context=24),
     "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
+    "llama4-top1": Options(Scheme.W8A8, prefill=3, context=40),
+    "variants/llama4-biases-temperature": Options(Scheme.F32, F16, prefill=2, context=24),
     "olmoe-base": Options(Scheme.W8A16, context=24),
     "qwen2-swa": Options(Scheme.W8A8, F16, context=24),
     "qwen2moe-base": Options(Scheme.W4A16, prefill=4, context=24),

@@ -31,6 +31,7 @@ DECODERS = (
     "gptoss-base",
     "granitemoe-base",
     "llama-llama3rope-tied",
+    "llama4-top1",
     "olmoe-base",
     "phimoe-base",
     "qwen2-swa",

@@ -10,6 +10,7 @@
 #include "kernels/portable/latent_attention.h"
 #include "kernels/portable/layer_norm.h"
 #include "kernels/portable/linear.h"
+#include "kernels/portable/position_scale.h"
 #include "kernels/portable/quantise.h"
 #include "kernels/portable/rms_norm.h"
 #include "kernels/portable/rope.h"
@@ -81,13 +82,13 @@ EXPORT(embedding_w4,
 EXPORT(attention_f32,
        (float *out, const float *q, const float *k, const float *v, float *keys, float *values, float *scores,
         const float *sinks, uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
-        float scale),
-       (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, scale))
+        bool chunked, float scale),
+       (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked, scale))
 EXPORT(attention_f16,
        (float *out, const float *q, const float *k, const float *v, uint16_t *keys, uint16_t *values, float *scores,
         const float *sinks, uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
-        float scale),
-       (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, scale))
+        bool chunked, float scale),
+       (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked, scale))
 EXPORT(latent_attention_f32,
        (float *out, const float *q, const float *q_rope, const float *latent, const float *k_rope, float *latents,
         float *keys, float *scores, uint32_t position, uint32_t heads, uint32_t rank, uint32_t rope_dim, float scale),
@@ -106,3 +107,4 @@ EXPORT(layer_norm, (float *y, const float *x, const float *w, const float *b, in
        (y, x, w, b, width, eps))
 EXPORT(sparse_mixer, (uint32_t * index, float *weight, float *scores, float *near, uint32_t n, float width),
        (index, weight, scores, near, n, width))
+EXPORT(position_scale, (float *x, const float *factor, uint32_t position, int width), (x, factor, position, width))

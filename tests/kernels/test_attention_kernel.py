@@ -18,9 +18,9 @@ F = np.float32
     ("heads", "kv_heads", "head_dim", "window"),
     [(1, 1, 2, 0), (4, 2, 8, 0), (4, 4, 5, 0), (6, 2, 16, 7), (2, 1, 24, 8), (2, 1, 6, 19), (3, 1, 12, 1)],
 )
-@pytest.mark.parametrize("sunk", [False, True])
+@pytest.mark.parametrize(("sunk", "chunked"), [(False, False), (True, False), (False, True)])
 def test_attention(
-    kernels: Kernels, state: StateType, heads: int, kv_heads: int, head_dim: int, window: int, sunk: bool
+    kernels: Kernels, state: StateType, heads: int, kv_heads: int, head_dim: int, window: int, sunk: bool, chunked: bool
 ) -> None:
     length = 40
     capacity = window or length
@@ -30,7 +30,9 @@ def test_attention(
     scale = float(F(head_dim**-0.5))
     sinks = np.linspace(-3, 9, heads).astype(F) if sunk else None
     shape = heads, kv_heads, head_dim, capacity, window
-    op = Attention(0, "", "q", "k", "v", "out", "ks", "vs", *shape, scale, state, "sinks" if sunk else "")
+    op = Attention(
+        0, "", "q", "k", "v", "out", "ks", "vs", *shape, scale, state, "sinks" if sunk else "", chunked and window > 0
+    )
     dtype = np.float16 if state is StateType.F16 else F
     states = {name: np.zeros((1, capacity, width), dtype) for name in ("ks", "vs")}
     weights: dict[str, Weight] = {} if sinks is None else {"sinks": Vector(sinks)}
@@ -44,7 +46,19 @@ def test_attention(
     for position in range(length):
         got = np.full(heads * head_dim, np.nan, F)
         rows = (q[position], k[position], v[position])
-        kernels.call(f"attention_{state}", got, *rows, keys, values, scores, sinks, position, *shape[:4], scale)
+        kernels.call(
+            f"attention_{state}",
+            got,
+            *rows,
+            keys,
+            values,
+            scores,
+            sinks,
+            position,
+            *shape[:4],
+            chunked and window > 0,
+            scale,
+        )
         assert same_bits(got, run.floats["out"][position])
     assert keys.view(dtype).tobytes() == states["ks"][0].tobytes()
     assert values.view(dtype).tobytes() == states["vs"][0].tobytes()
@@ -55,7 +69,9 @@ def test_attention_to_keys_that_halves_cannot_hold(kernels: Kernels) -> None:
     values = np.array([1e6, -1e6, np.inf, np.nan, 1e-8, 65519.9, 2.0**-25, -0.0], F)
     keys, stored = np.zeros((1, 8), np.uint16), np.zeros((1, 8), np.uint16)
     out, scores = np.empty(8, F), np.empty(1, F)
-    kernels.call("attention_f16", out, np.zeros(8, F), values, values, keys, stored, scores, None, 0, 1, 1, 8, 1, 1.0)
+    kernels.call(
+        "attention_f16", out, np.zeros(8, F), values, values, keys, stored, scores, None, 0, 1, 1, 8, 1, False, 1.0
+    )
     assert np.array_equal(keys, stored)
     assert keys.view(np.float16)[0].tolist() == [65504.0, -65504.0, 65504.0, -65504.0, 0.0, 65504.0, 0.0, 0.0]
     assert same_bits(out, keys.view(np.float16)[0].astype(F) + F(0))  # sums begin at +0

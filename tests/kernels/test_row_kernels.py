@@ -7,7 +7,17 @@ import pytest
 from kernel_library import Kernels, reference_run, same_bits
 
 from colibri.graph.float32 import quantise
-from colibri.graph.ops import AddWeighted, Clip, GroupedRouter, LayerNorm, RmsNorm, Rope, Router, SparseMixer
+from colibri.graph.ops import (
+    AddWeighted,
+    Clip,
+    GroupedRouter,
+    LayerNorm,
+    PositionScale,
+    RmsNorm,
+    Rope,
+    Router,
+    SparseMixer,
+)
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Matrix, Vector, WeightFormat
 
@@ -197,6 +207,17 @@ def test_add_combine_and_last_row(kernels: Kernels, width: int) -> None:
     rows, last = wide_range(rng, 3, width), np.empty(width, F)
     kernels.call("last_row", last, rows, 2, width)
     assert same_bits(last, rows[2])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_position_scale(kernels: Kernels, width: int) -> None:
+    x, factor = wide_range(np.random.default_rng(width), 5, width), np.linspace(0.5, 2, 5).astype(F)
+    run = reference_run({"f": Vector(factor)}, length=5, floats={"x": x})
+    PositionScale(0, "", "x", "f", width).reference(run)
+    for position in range(5):
+        got = x[position].copy()
+        kernels.call("position_scale", got, factor, position, width)
+        assert same_bits(got, run.floats["x"][position])
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 8])

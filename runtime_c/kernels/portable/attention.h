@@ -3,12 +3,14 @@
  * q and out: [heads][head_dim]; k and v: [kv_heads][head_dim], stored at position % capacity; states:
  * [capacity][kv_heads * head_dim]. Scores are q.k in 8 strided lanes, times scale; the softmax sum runs in 8 lanes by
  * absolute position; values are added in ascending position, one accumulator an element, then multiplied by the
- * reciprocal of the sum. A position is in reach while the ring holds it, so a sliding window is a capacity. scores:
+ * reciprocal of the sum. A position is in reach while the ring holds it, so a sliding window is a capacity; chunked: only
+ * from the last multiple of the capacity on. scores:
  * [capacity]. sinks: [heads], or NULL: a score of each head without a value; it joins the maximum, and last the sum.
  */
 #ifndef COLIBRI_ATTENTION_H
 #define COLIBRI_ATTENTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/portable/float16.h"
@@ -18,7 +20,7 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
                                          const float *restrict v, float *restrict keys, float *restrict values,
                                          float *restrict scores, const float *restrict sinks, uint32_t position,
                                          uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
-                                         float scale)
+                                         bool chunked, float scale)
 {
     const uint32_t width = kv_heads * head_dim;
     const uint32_t slot = position % capacity;
@@ -26,7 +28,7 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
         keys[slot * width + i] = k[i];
         values[slot * width + i] = v[i];
     }
-    const uint32_t first = position < capacity ? 0 : position - capacity + 1;
+    const uint32_t first = chunked ? position - slot : position < capacity ? 0 : position - capacity + 1;
     const uint32_t count = position - first + 1;
     for (uint32_t head = 0; head < heads; head++) {
         const float *restrict query = q + head * head_dim;
@@ -75,7 +77,7 @@ static inline void colibri_attention_f16(float *restrict out, const float *restr
                                          const float *restrict v, uint16_t *restrict keys, uint16_t *restrict values,
                                          float *restrict scores, const float *restrict sinks, uint32_t position,
                                          uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
-                                         float scale)
+                                         bool chunked, float scale)
 {
     const uint32_t width = kv_heads * head_dim;
     const uint32_t slot = position % capacity;
@@ -83,7 +85,7 @@ static inline void colibri_attention_f16(float *restrict out, const float *restr
         keys[slot * width + i] = colibri_to_f16(k[i]);
         values[slot * width + i] = colibri_to_f16(v[i]);
     }
-    const uint32_t first = position < capacity ? 0 : position - capacity + 1;
+    const uint32_t first = chunked ? position - slot : position < capacity ? 0 : position - capacity + 1;
     const uint32_t count = position - first + 1;
     for (uint32_t head = 0; head < heads; head++) {
         const float *restrict query = q + head * head_dim;

@@ -6,7 +6,7 @@ An importer reads what is its own, then calls a `Builder` layer by layer; the pa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from colibri.checkpoint.families.rotary import Rotary, rotary
 from colibri.errors import BadInput, UsageError
 from colibri.graph.float32 import Float
 from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, State
-from colibri.graph.ops import Add, Attention, Clip, Embedding, LastRow, LayerNorm, Linear, RmsNorm, Rope
+from colibri.graph.ops import Add, Attention, Clip, Embedding, LastRow, LayerNorm, Linear, PositionScale, RmsNorm, Rope
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Matrix, Vector, WeightFormat
 
@@ -121,6 +121,11 @@ class AttentionForm:
         clip: bound of q, k and v, each value; 0 for none.
         scale: of the scores; 0 means 1 / sqrt(head_dim).
         window: of a layer: positions that it sees, the current one included; 0 for all.
+        chunked: whether a window is a chunk: positions of the same multiple of it.
+        turned: whether a layer's heads turn by position.
+        pairs: whether the values that turn together are neighbours in the checkpoint.
+        unit: whether turned heads are normalised behind the turn, without weights.
+        temperature: of a layer that does not turn: what its queries are multiplied by, at each position; None for none.
         sinks: whether each head has a score of its own that takes a part of the softmax and gives nothing.
     """
 
@@ -130,6 +135,11 @@ class AttentionForm:
     scale: float = 0.0
     window: Callable[[int], int] = lambda layer: 0
     sinks: bool = False
+    chunked: bool = False
+    turned: Callable[[int], bool] = lambda layer: True
+    pairs: bool = False
+    unit: bool = False
+    temperature: Float | None = None
 
 
 class Builder:
@@ -233,11 +243,11 @@ class Builder:
         if form.clip:
             for name, width in ((heads["q"], n.q_width), (heads["k"], n.kv_width), ("v", n.kv_width)):
                 self.op(Clip(layer, part, name, width, form.clip))
-        fine = self.graph.weights["rope_fine"]
-        assert isinstance(fine, Vector)
-        step = int(fine.values.shape[0])
-        for slot, count in (("q", n.heads), ("k", n.kv_heads)):
-            self.op(Rope(layer, "tables", heads[slot], "rope_coarse", "rope_fine", step, count, n.head_dim))
+        if form.turned(layer):
+            self._turn(layer, heads, form)
+        elif form.temperature is not None:
+            self.graph.weights["temperature"] = Vector(form.temperature, derived=True)
+            self.op(PositionScale(layer, "tables", heads["q"], "temperature", n.q_width))
         window = form.window(layer)
         capacity = min(window, n.context) if window else n.context
         states = [State(f"layers.{layer}.{kind}", self.options.kv, capacity, n.kv_width) for kind in ("key", "value")]
@@ -251,15 +261,40 @@ class Builder:
             sinks = f"layers.{layer}.sinks"
             self.graph.weights[sinks] = Vector(self.checkpoint.take(f"{prefix}.self_attn.sinks", (n.heads,), "heads"))
         inputs = heads["q"], heads["k"], "v", out, keys, values
-        self.op(Attention(layer, part, *inputs, *dims, scale, self.options.kv, sinks))
+        chunked = form.chunked and window != 0
+        self.op(Attention(layer, part, *inputs, *dims, scale, self.options.kv, sinks, chunked and window < n.context))
         self._project(layer, "o", out, "projected", n.hidden, n.q_width, form)
         self.op(Add(layer, part, "x", "projected", n.hidden))
+
+    def _turn(self, layer: int, heads: dict[str, str], form: AttentionForm) -> None:
+        """Turn queries and keys by position; names in ``heads`` become those of the results."""
+        n, fine = self.numbers, self.graph.weights["rope_fine"]
+        assert isinstance(fine, Vector)
+        step = int(fine.values.shape[0])
+        for slot, count in (("q", n.heads), ("k", n.kv_heads)):
+            self.op(Rope(layer, "tables", heads[slot], "rope_coarse", "rope_fine", step, count, n.head_dim))
+            if form.unit:
+                self.graph.weights["unit"] = Vector(np.ones(n.head_dim, np.float32), derived=True)
+                out, part = self.floats(f"{slot}_unit", count * n.head_dim), "tables"
+                self.op(RmsNorm(layer, part, "unit", heads[slot], out, "unit", n.head_dim, n.eps, count))
+                heads[slot] = out
 
     def _project(self, layer: int, slot: str, x: str, out: str, n: int, k: int, form: AttentionForm) -> None:
         tensor, bias = f"model.layers.{layer}.self_attn.{slot}_proj", slot in form.biases
         why = "hidden_size" if slot == "o" else "heads and head_dim"
         weight = self.matrix(f"layers.{layer}.{slot}", tensor, n, k, why, bias=bias)
+        if form.pairs and slot in "qk" and form.turned(layer):
+            self._part_pairs(weight)
         self.op(Linear(layer, f"layer {layer} / attention", slot, x, self.floats(out, n), weight, n, k, bias))
+
+    def _part_pairs(self, name: str) -> None:
+        """Put pair i of each head at i and i + half; queries and keys alike, so that no score changes."""
+        matrix = self.graph.weights[name]
+        assert isinstance(matrix, Matrix) and matrix.dense is not None
+        head = self.numbers.head_dim
+        rows = np.arange(matrix.shape[0]).reshape(-1, head // 2, 2).transpose(0, 2, 1).reshape(-1)
+        bias = None if matrix.bias is None else matrix.bias[rows]
+        self.graph.weights[name] = replace(matrix, dense=matrix.dense[rows], bias=bias)
 
     def _head_norm(self, layer: int, slot: str, heads: int, form: AttentionForm) -> str:
         if not form.norm:

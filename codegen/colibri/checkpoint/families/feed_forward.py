@@ -152,18 +152,19 @@ def mixture(
     *,
     bias: bool = False,
     clipped: tuple[float, float] | None = None,
+    weigh_input: bool = False,
 ) -> str:
     """Run the chosen experts; returns the buffer with their sum, which is not added to x yet.
 
     Args:
         kept: of `listed_experts` or `fused_experts`.
         bias: whether every matrix has one.
-        clipped: as `Experts` has it.
+        clipped, weigh_input: as `Experts` has them.
     """
     n = build.numbers
     out, inner = build.floats("mixed", n.hidden), (form.top_k, n.hidden, form.intermediate)
     op = Experts(layer, f"layer {layer}", normed, "route", out, tuple(kept), *inner, n.activation, bias)
-    build.op(replace(op, clipped=clipped))
+    build.op(replace(op, clipped=clipped, weigh_input=weigh_input))
     return out
 
 
@@ -244,10 +245,14 @@ def gated_mlp(
     return out
 
 
-def dense_layer(build: Builder, layer: int, inner: int, *, bias: bool = False) -> None:
-    """Norm, a dense MLP and the residual."""
+def dense_layer(build: Builder, layer: int, inner: int, *, bias: bool = False, name: str = "mlp") -> None:
+    """Norm, a dense MLP and the residual.
+
+    Args:
+        name: of the MLP among the layer's tensors.
+    """
     normed = feed_forward_norm(build, layer)
-    out = gated_mlp(build, layer, normed, f"model.layers.{layer}.mlp", inner, bias=bias)
+    out = gated_mlp(build, layer, normed, f"model.layers.{layer}.{name}", inner, bias=bias)
     build.op(Add(layer, f"layer {layer} / mlp", "x", out, build.numbers.hidden))
 
 

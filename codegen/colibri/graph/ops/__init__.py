@@ -17,6 +17,7 @@ from colibri.graph.ops.last_row import LastRow
 from colibri.graph.ops.latent_attention import LatentAttention
 from colibri.graph.ops.layer_norm import LayerNorm
 from colibri.graph.ops.linear import Linear
+from colibri.graph.ops.position_scale import PositionScale
 from colibri.graph.ops.quantise import Quantise
 from colibri.graph.ops.rms_norm import RmsNorm
 from colibri.graph.ops.rope import Rope
@@ -38,6 +39,7 @@ __all__ = [
     "LatentAttention",
     "LayerNorm",
     "Linear",
+    "PositionScale",
     "Quantise",
     "RmsNorm",
     "Rope",

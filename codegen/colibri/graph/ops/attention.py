@@ -24,7 +24,8 @@ class Attention(Op):
     Shapes: q ``[rows, heads * head_dim]``, k and v ``[rows, kv_heads * head_dim]``, out like q.
     Scores are q.k (8 lanes) times ``scale``; the softmax sum runs in 8 lanes by absolute position; values are added
     in ascending position and multiplied by the reciprocal of the sum at the end. ``window`` counts the current
-    position; 0 means none. A head's sink is a score without a value: it joins the maximum and, last, the sum.
+    position; 0 means none; with ``chunked`` it is not the last positions that are seen, but those of the same multiple
+    of the window. A head's sink is a score without a value: it joins the maximum and, last, the sum.
 
     Source: Attention Is All You Need, section 3.2; GQA (arXiv 2305.13245); Mixtral's window as in transformers'
     `sliding_window_overlay`: key > query - window.
@@ -44,6 +45,7 @@ class Attention(Op):
     scale: float
     state_type: StateType
     sinks: str = ""
+    chunked: bool = False
 
     def reads(self) -> tuple[str, ...]:
         return (self.q, self.k, self.v)
@@ -68,7 +70,18 @@ class Attention(Op):
 
     def signature(self) -> tuple[object, ...]:
         shape = (self.heads, self.kv_heads, self.head_dim, self.capacity, self.window)
-        return ("attention", self.q, self.k, self.v, self.out, *shape, self.scale, self.state_type, bool(self.sinks))
+        return (
+            "attention",
+            self.q,
+            self.k,
+            self.v,
+            self.out,
+            *shape,
+            self.scale,
+            self.state_type,
+            bool(self.sinks),
+            self.chunked,
+        )
 
     def reference(self, run: Run) -> None:
         batch = (run.sequences, run.length)
@@ -93,11 +106,15 @@ class Attention(Op):
         """Rows ``start..stop`` against all states; a masked score is -inf, whose exp is an exact 0."""
         last = run.position + stop - 1
         first = max(0, run.position + start - self.window + 1) if self.window else 0
+        if self.chunked:
+            first = (run.position + start) // self.window * self.window
         seen = np.arange(first, last + 1)
         slots = seen % self.capacity
         rows = np.arange(run.position + start, run.position + stop)[:, None]
         masked = seen > rows
-        if self.window:
+        if self.chunked:
+            masked |= seen < rows - rows % self.window
+        elif self.window:
             masked |= seen <= rows - self.window
         group = self.heads // self.kv_heads
         sinks = run.vector(self.sinks) if self.sinks else np.full(self.heads, -np.inf, np.float32)
@@ -129,9 +146,9 @@ class Attention(Op):
         each = c.each
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
         q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        window = f", window {self.window}" if self.window else ""
+        window = f", {'chunks of' if self.chunked else 'window'} {self.window}" if self.window else ""
         sinks = c.as_floats("sinks", 0) if self.sinks else "NULL"
-        ring = f"_of_{self.capacity}" if self.window else ""
+        ring = f"_{'in' if self.chunked else 'of'}_{self.capacity}" if self.window else ""
         name = c.instance(
             f"attention_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}{ring}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
@@ -145,7 +162,7 @@ class Attention(Op):
                     f"colibri_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "
                     f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, key_state, value_state, "
                     f"scores, {sinks}, {each.offset('position')}, {self.heads}, {self.kv_heads}, {self.head_dim}, "
-                    f"{self.capacity}, {c.float_literal(self.scale)});",
+                    f"{self.capacity}, {'true' if self.chunked else 'false'}, {c.float_literal(self.scale)});",
                 ]
             ),
         )

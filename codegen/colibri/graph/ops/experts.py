@@ -46,6 +46,7 @@ class Experts(Op):
         x: float or quantised buffer ``[rows, width]``.
         hidden_kind: how the hidden values go into ``down``.
         hidden_qmax: largest magnitude of the quantised hidden values.
+        weigh_input: the route's weight multiplies an expert's input, not its output.
         clipped: alpha and limit, where the hidden values are `float32.clipped_swiglu` of gate and up.
     """
 
@@ -62,6 +63,7 @@ class Experts(Op):
     hidden_kind: BufferKind = BufferKind.FLOAT
     hidden_qmax: int = 0
     clipped: tuple[float, float] | None = None
+    weigh_input: bool = False
 
     @property
     def gated(self) -> bool:
@@ -78,6 +80,9 @@ class Experts(Op):
         buffers = [Buffer("expert_hidden", BufferKind.FLOAT, self.hidden, fixed_rows=1)]
         if self.gated:
             buffers.append(Buffer("expert_gate", BufferKind.FLOAT, self.hidden, fixed_rows=1))
+        if self.weigh_input:
+            width = self.width if self.input_kind is BufferKind.FLOAT else 1
+            buffers.append(Buffer("expert_input", BufferKind.FLOAT, width, fixed_rows=1))
         buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, fixed_rows=1))
         if self.hidden_kind is not BufferKind.FLOAT:
             buffers.append(Buffer("expert_hidden_q", self.hidden_kind, self.hidden, fixed_rows=1))
@@ -100,7 +105,17 @@ class Experts(Op):
     def signature(self) -> tuple[object, ...]:
         shape = (len(self.kept), self.top_k, self.width, self.hidden, self.gated, self.bias)
         kinds = (self.input_kind, self.hidden_kind, self.hidden_qmax)
-        return ("experts", self.x, self.route, self.out, *shape, self.activation, *kinds, self.clipped)
+        return (
+            "experts",
+            self.x,
+            self.route,
+            self.out,
+            *shape,
+            self.activation,
+            *kinds,
+            self.clipped,
+            self.weigh_input,
+        )
 
     def reference(self, run: Run) -> None:
         route = run.routes[self.route]
@@ -111,18 +126,25 @@ class Experts(Op):
             chosen, slot = np.nonzero(route.index == index)
             if chosen.size == 0:
                 continue
-            term = route.weight[chosen, slot][:, None] * self._expert(run, expert, chosen)
+            weight = route.weight[chosen, slot]
+            if self.weigh_input:
+                term = self._expert(run, expert, chosen, weight)
+            else:
+                term = weight[:, None] * self._expert(run, expert, chosen)
             out[chosen] = np.where(started[chosen, None], out[chosen] + term, term)
             started[chosen] = True
         run.floats[self.out] = out
 
-    def _expert(self, run: Run, expert: ExpertWeights, rows: np.ndarray) -> Float:
+    def _expert(self, run: Run, expert: ExpertWeights, rows: np.ndarray, weight: Float | None = None) -> Float:
+        """One expert's output for some rows, whose inputs are multiplied by the weight if there is one."""
         x: Float | Quantised
         if self.input_kind is BufferKind.FLOAT:
-            x = run.floats[self.x][rows]
+            floats = run.floats[self.x][rows]
+            x = floats if weight is None else floats * weight[:, None]
         else:
             whole = run.quantised[self.x]
-            x = Quantised(whole.integers[rows], whole.scale[rows])
+            scale = whole.scale[rows] if weight is None else whole.scale[rows] * weight
+            x = Quantised(whole.integers[rows], scale)
         act = ACTIVATIONS[self.activation]
         hidden = product(run.matrix(expert.up), x)
         if expert.gate is None:
@@ -143,21 +165,30 @@ class Experts(Op):
         first, last = ("0", str(self.top_k)) if c.rows == 1 else (f"row * {self.top_k}", f"(row + 1) * {self.top_k}")
         lines.append(f"for (uint32_t slot = {first}; slot < {last}; slot++) {{")
         lines.append(f"    const uint8_t *const expert = {c.expert_weights(f'{route.index}[slot]')};")
-        lines += [f"    {line}" for line in self._expert_lines(c)]
-        combine = c.instance(
+        lines += [f"    {line}" for line in self._expert_lines(c, f"{route.weight}[slot]")]
+        combine = self._combine(c)
+        out, down = each.at(c.floats(self.out), self.width), c.floats("expert_down")
+        weight = "1.0f" if self.weigh_input else f"{route.weight}[slot]"
+        lines.append(f"    {combine}({out}, {down}, {weight}, slot == {first});")
+        lines.append("}")
+        for line in each.loop(lines):
+            c.line(line)
+
+    def _combine(self, c: CScope) -> str:
+        """Instance that adds a weighted row."""
+        return c.instance(
             f"combine_{self.width}",
             f"out[{self.width}] = weight * x[{self.width}] for the first expert, added for the others",
             "float *restrict out, const float *restrict x, float weight, bool first",
             [f"colibri_combine(out, x, weight, first, {self.width});"],
         )
-        out, down = each.at(c.floats(self.out), self.width), c.floats("expert_down")
-        lines.append(f"    {combine}({out}, {down}, {route.weight}[slot], slot == {first});")
-        lines.append("}")
-        for line in each.loop(lines):
-            c.line(line)
 
-    def _expert_lines(self, c: CScope) -> list[str]:
-        """One expert's MLP for one row: from x to expert_down."""
+    def _expert_lines(self, c: CScope, weight: str) -> list[str]:
+        """One expert's MLP for one row: from x to expert_down.
+
+        Args:
+            weight: of the route, as C.
+        """
         layouts, each, hidden = c.expert(), c.each, c.floats("expert_hidden")
         if self.input_kind is BufferKind.FLOAT:
             x = each.at(c.floats(self.x), self.width)
@@ -165,6 +196,14 @@ class Experts(Op):
             q = c.quantised(self.x)
             x = f"{each.at(q.integers, q.stride)}, {each.at(q.scale, 1)}"
         lines = []
+        if self.weigh_input:
+            weighed = c.floats("expert_input")
+            if self.input_kind is BufferKind.FLOAT:  # the first of a sum is assigned
+                lines.append(f"{self._combine(c)}({weighed}, {x}, {weight}, true);")
+                x = weighed
+            else:
+                lines.append(f"{weighed}[0] = {each.element(q.scale)} * {weight};")
+                x = f"{each.at(q.integers, q.stride)}, {weighed}"
         for part in ("gate", "up") if self.gated else ("up",):
             target = c.floats("expert_gate") if part == "gate" else hidden
             linear = c.linear(layouts[part].layout, self.input_kind, 1)
