@@ -8,6 +8,7 @@ from collections.abc import Sequence
 COMMANDS = (
     "boards",
     "build",
+    "check",
     "debug",
     "doctor",
     "export",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.checkpoint.untrusted import read_bounded
+from colibri.arrays import read_array
 from colibri.emulate.protocol import Request
-from colibri.errors import BadInput, shown
+from colibri.errors import BadInput
 from colibri.package import Package
 
 MOST = 1024  # tokens or calls of a file that are run, if nothing else is said
@@ -21,7 +19,6 @@ _SEED = 7
 _CALLS = 60  # of a sample model, built-in inputs
 _EXTREMES = (0.0, 1e-41, 1e-30, 1e6)  # times the first call's samples: zeros, denormals, very small, very large
 _SEQUENCES, _POSITIONS = 4, 24  # of a token model, built-in inputs for the spread
-_ARRAY_BYTES = 512 << 20
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -94,7 +91,7 @@ def read_inputs(path: Path, package: Package, most: int) -> Inputs:
 
 
 def _tokens(path: Path, package: Package, most: int) -> Inputs:
-    array = _array(path)
+    array = read_array(path)
     if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or not array.size:
         raise BadInput(
             f"holds {array.dtype} of {array.ndim} dimensions, not tokens",
@@ -122,7 +119,7 @@ def _samples(path: Path, width: int, labels: Sequence[str]) -> NDArray[np.float3
         from colibri.samples import read_samples
 
         return read_samples(path, width, labels)
-    array = _array(path)
+    array = read_array(path)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != width:
         shape = " × ".join(str(extent) for extent in array.shape)
         raise BadInput(f"holds {array.dtype} [{shape}], not numbers [samples, {width}]", where=str(path))
@@ -130,24 +127,3 @@ def _samples(path: Path, width: int, labels: Sequence[str]) -> NDArray[np.float3
     if not np.all(np.abs(wide) <= _LARGEST):
         raise BadInput("holds numbers that are not finite in fp32", where=str(path))
     return wide.astype(np.float32)
-
-
-def _array(path: Path) -> NDArray[np.generic]:
-    """The array of a ``.npy``, or the first one of a ``.npz``."""
-    raw = read_bounded(path, _ARRAY_BYTES, pipe=True)
-    where = shown(str(path), 300)
-    try:
-        if zipfile.is_zipfile(io.BytesIO(raw)):
-            with zipfile.ZipFile(io.BytesIO(raw)) as file:
-                entries = [entry for entry in file.infolist() if entry.filename.endswith(".npy")]
-                if not entries:
-                    raise BadInput("holds no array", where=where)
-                if entries[0].file_size > _ARRAY_BYTES:
-                    raise BadInput(f"holds an array of more than {_ARRAY_BYTES} bytes", where=where)
-                raw = file.read(entries[0])
-        array: NDArray[np.generic] = np.load(io.BytesIO(raw), allow_pickle=False)
-    except BadInput:
-        raise
-    except Exception as error:  # numpy and zipfile have a dozen kinds for damaged bytes
-        raise BadInput(f"no array of numpy: {error}", where=where) from None
-    return array

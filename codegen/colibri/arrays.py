@@ -1,0 +1,59 @@
+"""Arrays of numpy from files of the user's, which are untrusted: no pickles, nothing larger than said."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colibri.checkpoint.untrusted import read_bounded
+from colibri.errors import BadInput, shown
+
+_MOST_BYTES = 512 << 20  # of a file, and of all arrays in it
+_SUFFIX = ".npy"
+Array = NDArray[np.generic]
+
+
+def read_array(path: Path) -> Array:
+    """The array of a ``.npy``, or the first one of a ``.npz``; a pipe serves as well.
+
+    Raises:
+        BadInput: unreadable, damaged, too large, or without an array.
+    """
+    arrays = _read(path, first=True)
+    return next(iter(arrays.values()))
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """All arrays of a ``.npz`` by name; of a ``.npy`` the only one, by an empty name.
+
+    Raises:
+        BadInput: as `read_array`.
+    """
+    return _read(path, first=False)
+
+
+def _read(path: Path, *, first: bool) -> dict[str, Array]:
+    raw = read_bounded(path, _MOST_BYTES, pipe=True)
+    where = shown(str(path), 300)
+    try:
+        if not zipfile.is_zipfile(io.BytesIO(raw)):
+            return {"": np.load(io.BytesIO(raw), allow_pickle=False)}
+        with zipfile.ZipFile(io.BytesIO(raw)) as file:
+            entries = [entry for entry in file.infolist() if entry.filename.endswith(_SUFFIX)]
+            if not entries:
+                raise BadInput("holds no array", where=where)
+            entries = entries[:1] if first else entries
+            if sum(entry.file_size for entry in entries) > _MOST_BYTES:
+                raise BadInput(f"holds arrays of more than {_MOST_BYTES} bytes", where=where)
+            return {
+                entry.filename.removesuffix(_SUFFIX): np.load(io.BytesIO(file.read(entry)), allow_pickle=False)
+                for entry in entries
+            }
+    except BadInput:
+        raise
+    except Exception as error:  # numpy and zipfile have a dozen kinds for damaged bytes
+        raise BadInput(f"no array of numpy: {error}", where=where) from None
