@@ -20,8 +20,8 @@ from colibri.checkpoint.families.feed_forward import (
     read_mixture,
     router,
 )
-from colibri.checkpoint.families.llama import layer_types
 from colibri.checkpoint.families.names import Names
+from colibri.checkpoint.families.windows import layer_types
 from colibri.graph.graph import Graph
 from colibri.graph.ops.experts import ExpertWeights
 

@@ -23,8 +23,8 @@ from colibri.checkpoint.families.feed_forward import (
     router,
     stored_experts,
 )
-from colibri.checkpoint.families.llama import windows
 from colibri.checkpoint.families.names import Names
+from colibri.checkpoint.families.windows import windows
 from colibri.graph.graph import Graph
 
 _EXPERTS = (
