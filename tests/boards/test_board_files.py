@@ -86,8 +86,10 @@ def test_emulators_of_riscv_have_no_instruction_too_many(name: str) -> None:
     for emulator in board.emulators:
         if emulator.args == ("-M", "sifive_e"):  # the machine has its own core, an E31
             assert board.toolchain.flags[0] == "-march=rv32imac"
-        elif board.toolchain.flags[0] == "-march=rv64gcv":
-            assert emulator.args[emulator.args.index("-cpu") + 1].startswith("rv64,v=true,")
+        elif board.toolchain.flags[0] in ("-march=rv32gcv", "-march=rv64gcv"):
+            width = board.cpu.arch.removeprefix("riscv")
+            assert board.toolchain.flags[0] == f"-march=rv{width}gcv"
+            assert emulator.args[emulator.args.index("-cpu") + 1].startswith(f"rv{width},v=true,")
         else:
             assert EXACTLY[board.toolchain.flags[0]] == emulator.args[emulator.args.index("-cpu") + 1]
 

@@ -8,7 +8,8 @@ import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 from selection import COMPILERS, OFTEN, TELLING, boards_with_models, of_kind, with_elf
 
-from colibri.boards.profile import BoardKind, EmulatorKind
+from colibri.boards.load import load_board
+from colibri.boards.profile import BoardKind, CompilerFamily, EmulatorKind
 from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit
 from colibri.footprint.observed import with_observed
@@ -23,7 +24,9 @@ from colibri.reserve import fit_stack
 from colibri.testing import check_package
 from colibri.toolchain.build import build
 
-BARE = boards_with_models(of_kind(BoardKind.BARE, COMPILERS), of_kind(BoardKind.BARE, OFTEN))
+# Only gcc says what frames its functions have.
+OF_GCC = [name for name in COMPILERS if load_board(name).toolchain.family is CompilerFamily.GCC]
+BARE = boards_with_models(of_kind(BoardKind.BARE, OF_GCC), of_kind(BoardKind.BARE, OFTEN))
 LINUX = boards_with_models(of_kind(BoardKind.LINUX, TELLING), of_kind(BoardKind.LINUX, OFTEN))
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
@@ -46,7 +49,8 @@ def require(board: str, entry: ObservedEntry) -> None:
     print(f"{board:<44} {entry.name:<28} {entry.bound:>6} {entry.observed:>6}")
     assert entry.bound is not None
     assert entry.observed is not None
-    assert entry.bound >= entry.observed >= 0.7 * entry.bound
+    # A frame of RISC-V is a multiple of 16 bytes: of the 16 that a leaf with a frame pointer takes, it writes half.
+    assert entry.bound >= entry.observed >= (8 if entry.bound == 16 else 0.7 * entry.bound)
 
 
 @pytest.mark.emulator
