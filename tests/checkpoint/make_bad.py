@@ -39,7 +39,15 @@ CONFIG: Table = {
     "tie_word_embeddings": False,
     "vocab_size": 40,
 }
-_DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64", "int64": "I64", "uint8": "U8"}
+_DTYPES = {
+    "float8_e4m3fn": "F8_E4M3",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float64": "F64",
+    "int64": "I64",
+    "uint8": "U8",
+}
 _EXPERT = "model.layers.0.block_sparse_moe.experts.3.w2.weight"
 
 

@@ -84,9 +84,9 @@ def test_other_dtypes_are_refused_only_when_taken(tmp_path: Path) -> None:
     assert checkpoint.dtype("ids") == "I64"
     assert checkpoint.drop("ids", "positions") == checkpoint.drop("bytes", "packed") == 1
     assert [note.reason for note in checkpoint.finish()] == ["positions", "packed"]
-    entry = {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}
+    entry = {"dtype": "F8_E5M2", "shape": [4], "data_offsets": [0, 4]}
     write_raw(tmp_path / "model.safetensors", {"small": entry}, bytes(4))
-    assert "small: dtype F8_E4M3 is not read yet" in refusal(tmp_path, "small")
+    assert "small: dtype F8_E5M2 is not read yet" in refusal(tmp_path, "small")
 
 
 def test_file_replaced_after_opening(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_each_key_of_a_sensor_model_is_needed(tmp_path: Path, key: str) -> None:
         ({"inputs": "abcde"}, "inputs is 'abcde', expected a list"),
         (
             {"model_type": "moe_mlp2"},
-            "model type 'moe_mlp2' is not supported; supported model types: granitemoe, llama",
+            "model type 'moe_mlp2' is not supported; supported model types: deepseek_v2, ",
         ),
         ({"input_dim": 2**31}, "input_dim is 2147483648, expected at most 2147483647"),
     ],

@@ -14,7 +14,7 @@ from colibri.checkpoint.config import FILE_NAME, Config
 from colibri.checkpoint.header import format_shape
 from colibri.checkpoint.layout import find_weights, stays_inside
 from colibri.checkpoint.licence import find_licence
-from colibri.checkpoint.tensors import Tensors
+from colibri.checkpoint.tensors import FP8, Tensors
 from colibri.checkpoint.untrusted import is_regular_file
 from colibri.errors import BadInput, ColibriError, shown
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _NAMED = 3  # names that an error lists before it only counts
 _NEIGHBOURS = 24
+_SCALES = "_scale_inv"  # behind the name of a tensor of 8-bit floats
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole component of a dotted name
 
 
@@ -49,11 +50,18 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path, config: Config, tensors: Tensors, set_aside: Iterable[Dropped] = ()) -> None:
-        """Wrap what was read already; `open` is the usual way in."""
+        """Wrap what was read already; `open` is the usual way in.
+
+        Raises:
+            BadInput: the config says that weights are quantised in a way that is not read.
+        """
         self.path = path
         self.config = config
         self._tensors = tensors
-        self._left = dict.fromkeys(tensors.names())
+        self._block = _block_of_scales(config)
+        self._scales = {f"{name}{_SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
+        self._names = tuple(name for name in tensors.names() if name not in self._scales)
+        self._left = dict.fromkeys(self._names)
         self._dropped = list(set_aside)
 
     @classmethod
@@ -73,13 +81,12 @@ class Checkpoint:
                 hint="params.json is the vendor's own form: give the folder in Hugging Face form" if native else "",
             )
         config = Config.read(stays_inside(config_file.parent, config_file.name))
-        _refuse_quantised(config)
         set_aside = [Dropped(name, reason) for name, reason in weights.ignored.items()]
         return cls(weights.folder, config, Tensors(weights), set_aside)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all tensors, sorted, taken ones too."""
-        return self._tensors.names()
+        """Return the names of all tensors, sorted, taken ones too; scales of 8-bit floats are part of their tensor."""
+        return self._names
 
     def left(self) -> tuple[str, ...]:
         """Return the names that are neither taken nor dropped yet, sorted."""
@@ -87,7 +94,7 @@ class Checkpoint:
 
     def has(self, name: str) -> bool:
         """Return whether the checkpoint stores a tensor of this name."""
-        return name in self._tensors
+        return name in self._tensors and name not in self._scales
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return a tensor's extents without reading or taking it.
@@ -129,7 +136,30 @@ class Checkpoint:
                 hint=f"{FILE_NAME} and the weights disagree",
             )
         self._claim(name)
-        return self._tensors.read(name)
+        values = self._tensors.read(name)
+        return values if self._tensors.dtype(name) != FP8 else self._scaled(name, values)
+
+    def _scaled(self, name: str, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """8-bit floats times the scale of their block of the last two axes."""
+        import numpy as np
+
+        scales, where = f"{name}{_SCALES}", self._tensors.where(name)
+        if self._block is None or scales not in self._tensors:
+            lacks = "config.json has no quantization_config" if self._block is None else f"there is no {shown(scales)}"
+            raise BadInput(
+                f"holds 8-bit floats, but {lacks}", where=where, hint="they mean nothing without their scales"
+            )
+        if values.ndim < 2:
+            raise BadInput(f"holds 8-bit floats of {values.ndim} dimension, which have no blocks", where=where)
+        rows, columns = self._block
+        expected = (*values.shape[:-2], -(-values.shape[-2] // rows), -(-values.shape[-1] // columns))
+        if self._tensors.shape(scales) != expected:
+            found = format_shape(self._tensors.shape(scales))
+            what = f"shape {found}, expected {format_shape(expected)}: a scale for each block of {rows} × {columns}"
+            raise BadInput(what, where=self._tensors.where(scales))
+        each = self._tensors.read(scales)
+        each = np.repeat(np.repeat(each, rows, axis=-2), columns, axis=-1)
+        return values * each[..., : values.shape[-2], : values.shape[-1]]
 
     def take_optional(self, name: str, shape: tuple[int, ...], why: str = "") -> NDArray[np.float32] | None:
         """As `take`, or None where the checkpoint does not store the tensor."""
@@ -230,12 +260,25 @@ def _neighbours(name: str, pool: set[str]) -> set[str]:
     return {*near, *(other[::-1] for other in backward[max(0, back - _NEIGHBOURS) : back + _NEIGHBOURS])}
 
 
-def _refuse_quantised(config: Config) -> None:
+def _block_of_scales(config: Config) -> tuple[int, int] | None:
+    """Rows and columns that share a scale, where weights are 8-bit floats; None where they are plain.
+
+    Source: transformers' `FineGrainedFP8Config`, the form in which DeepSeek-V3 was released.
+
+    Raises:
+        BadInput: weights are quantised in another way.
+    """
     for key in ("quantization_config", "compression_config"):
-        if config.has(key):
-            method = config.section(key).text("quant_method", default="of an unnamed method")
-            raise config.error(
-                key,
-                f"{shown(method)} is not readable as plain weights",
-                "give the model before it was quantised; Colibri quantises it itself",
-            )
+        if not config.has(key):
+            continue
+        settings = config.section(key)
+        method = settings.text("quant_method", default="of an unnamed method")
+        block = settings.integers("weight_block_size", minimum=1, maximum=1 << 16)
+        if method == "fp8" and settings.text("fmt", default="e4m3") == "e4m3" and len(block) == 2:
+            return block[0], block[1]
+        raise config.error(
+            key,
+            f"{shown(method)} is not readable as plain weights",
+            "give the model before it was quantised; Colibri quantises it itself",
+        )
+    return None

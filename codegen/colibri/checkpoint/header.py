@@ -16,7 +16,7 @@ from typing import Any
 from colibri.checkpoint.untrusted import json_kind, parse_object
 from colibri.errors import BadInput, shown
 
-_LENGTH = struct.Struct("<Q")
+HEADER_LENGTH = struct.Struct("<Q")
 _MAX_HEADER_BYTES = 100_000_000  # what the format's own library reads
 _MAX_RANK = 8
 _METADATA = "__metadata__"
@@ -84,17 +84,17 @@ def _read_raw(path: Path, where: str) -> tuple[bytes, int]:
             start = file.read(len(_LFS_POINTER))
             if start == _LFS_POINTER:
                 raise BadInput("is a Git LFS pointer, not the weights", where=where, hint="run `git lfs pull` there")
-            if len(start) < _LENGTH.size:
+            if len(start) < HEADER_LENGTH.size:
                 raise BadInput(f"is too short for safetensors: {status.st_size} bytes", where=where, hint=_AGAIN)
-            (length,) = _LENGTH.unpack_from(start)
-            rest = status.st_size - _LENGTH.size
+            (length,) = HEADER_LENGTH.unpack_from(start)
+            rest = status.st_size - HEADER_LENGTH.size
             if length > rest:
                 raise BadInput(
                     f"header longer than the file: it says {length} bytes, {rest} are there", where=where, hint=_AGAIN
                 )
             if length > _MAX_HEADER_BYTES:
                 raise BadInput(f"header of {length} bytes, more than {_MAX_HEADER_BYTES}", where=where)
-            file.seek(_LENGTH.size)
+            file.seek(HEADER_LENGTH.size)
             raw = file.read(length)
     except OSError as error:
         raise BadInput(f"cannot be read: {error.strerror}", where=where) from None

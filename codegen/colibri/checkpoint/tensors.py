@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colibri.checkpoint.header import Entry, format_shape, read_header
+from colibri.checkpoint.header import HEADER_LENGTH, Entry, format_shape, read_header
 from colibri.checkpoint.layout import INDEX, WeightFiles
 from colibri.errors import BadInput, shown
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_FLOATS = ("F32", "F16", "BF16", "F64")
+FP8 = "F8_E4M3"  # means nothing without its scales, which the caller multiplies in
+_FLOATS = ("F32", "F16", "BF16", "F64", FP8)
 _NARROW_FLOATS = ("F8", "F6", "F4")  # beginnings of their names, once F64 is ruled out
 
 
@@ -87,7 +89,7 @@ class Tensors:
             raise BadInput(
                 f"dtype {dtype} is {'not read yet' if narrow else 'not a float weight'}",
                 where=self.where(name),
-                hint="store the weights as BF16" if narrow else f"expected {', '.join(_FLOATS)}",
+                hint="store the weights as BF16" if narrow else f"expected {', '.join(_FLOATS[:-1])}",
             )
         stored = self._load(name)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -108,6 +110,8 @@ class Tensors:
         from safetensors import SafetensorError, safe_open
 
         stored = self._stored[name]
+        if stored.entry.dtype == FP8:
+            return self._load_fp8(name)
         try:
             if stored.file not in self._open:  # opening parses the whole header, so once a file
                 self._open[stored.file] = safe_open(stored.file, framework="numpy")
@@ -120,6 +124,24 @@ class Tensors:
                 where=self.where(name),
             )
         return values
+
+    def _load_fp8(self, name: str) -> NDArray[np.generic]:
+        """The library has no numpy type for 8-bit floats, so these are read by their range in the file."""
+        import ml_dtypes
+        import numpy as np
+
+        stored = self._stored[name]
+        entry = stored.entry
+        try:
+            with stored.file.open("rb") as file:
+                (length,) = HEADER_LENGTH.unpack(file.read(HEADER_LENGTH.size))
+                file.seek(HEADER_LENGTH.size + length + entry.begin)
+                raw = file.read(entry.end - entry.begin)
+        except (OSError, struct.error, OverflowError) as error:
+            raise BadInput(f"cannot be read: {shown(str(error))}", where=self.where(name)) from None
+        if len(raw) != entry.end - entry.begin:
+            raise BadInput("the file is shorter now than when it was opened", where=self.where(name))
+        return np.frombuffer(raw, ml_dtypes.float8_e4m3fn).reshape(entry.shape)
 
     def parameters(self) -> int:
         """Return the number of values in all tensors."""
