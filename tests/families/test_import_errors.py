@@ -66,7 +66,7 @@ def test_the_accepted_ones_are_generated(case: Case, tmp_path: Path, capsys: pyt
         ),
         ({"rope_parameters": {"rope_theta": 0.0}}, "rope_theta is 0.0; frequencies need a base of at least 1"),
         ({"rope_parameters": {"rope_theta": -1.0}}, "rope_theta is -1.0, expected at least 0"),
-        ({"rms_norm_eps": -1.0}, "rms_norm_eps is -1.0, expected at least 0"),
+        ({"rms_norm_eps": -1.0}, "rms_norm_eps is -1.0, expected 0.0 to 1.0"),
         ({"sliding_window": 0}, "sliding_window is 0, expected at least 1"),
         ({"vocab_size": 41}, "model.embed_tokens.weight: shape 40×16, expected 41×16 (vocab_size)"),
         ({"num_hidden_layers": 1}, "for layer 1, but config.json says 1 layers"),

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from make_bad import CONFIG, tiny_mixtral, write_checkpoint
-from small_models import SENSOR_CONFIG, load_graph, sensor, sensor_arrays, write_mixtral, write_sensor
+from small_models import (
+    DECODERS,
+    ORACLE,
+    SENSOR_CONFIG,
+    load_graph,
+    sensor,
+    sensor_arrays,
+    write_mixtral,
+    write_sensor,
+)
 
-from colibri.errors import BadInput
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
 from colibri.graph.interpret import Reference
 from colibri.graph.ops import Experts, Router
-from colibri.graph.weights import Matrix
-from colibri.passes.prune import drop_experts, keep_only
+from colibri.graph.weights import Matrix, Vector
+from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 
 IDS = np.arange(20) * 7 % CONFIG["vocab_size"]
 
@@ -177,3 +189,38 @@ def test_ids_stay_the_checkpoints_own_after_a_second_drop(graph: Graph) -> None:
     left = matrix(graph, "layers.0.router").dense
     assert rows is not None and left is not None and np.array_equal(left, rows[[1, 3]])
     assert graph.pruned == {0: {0, 2}}
+
+
+MIXTURES = [name for name in DECODERS if name not in ("llama-llama3rope-tied", "qwen2-swa")]
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_every_family_agrees_with_its_router_masked_by_hand(name: str) -> None:
+    """A whole model, told never to choose the first expert of a layer, answers as the one without it."""
+    whole, masked, pruned = (import_graph(Checkpoint.open(ORACLE / name), ImportOptions(24)) for _ in range(3))
+    layers = {op.layer: op for op in whole.ops if isinstance(op, Experts)}
+    for layer in layers:
+        router = f"layers.{layer}.router"
+        old, correction = matrix(masked, router), masked.weights.get(f"{router}_correction")
+        bias = np.zeros(old.shape[0], np.float32) if old.bias is None else old.bias.copy()
+        bias[0] = -1e30
+        masked.weights[router] = replace(old, bias=bias)
+        if isinstance(correction, Vector):
+            values = correction.values.copy()
+            values[0] = -1e30
+            masked.weights[f"{router}_correction"] = replace(correction, values=values)
+    drop_experts(pruned, {layer: {0} for layer in layers if layer is not None})
+    assert pruned.expert_counts() == tuple(max(1, count - 1) for count in whole.expert_counts())
+    answers = [Reference(graph).extend(IDS, all_rows=True) for graph in (whole, masked, pruned)]
+    assert np.allclose(answers[2], answers[1], atol=1e-5, rtol=0)
+    assert np.abs(answers[2] - answers[0]).max() > 1e-3
+
+
+def test_groups_that_could_not_be_filled_are_the_users_fault() -> None:
+    graph = import_graph(Checkpoint.open(ORACLE / "deepseekv3-base"), ImportOptions(24))
+    drops = {1: {0, 2}}  # of 4 groups of 2, of which the router opens 2 to choose 3
+    for check, where in ((drop_experts, "dropped experts"), (asked_to_drop, "--drop-expert")):
+        error = BadInput if check is drop_experts else UsageError
+        with pytest.raises(error, match=f"{where}: layer 1 would keep 2 experts in some 2 of its groups"):
+            check(graph, drops)
+    assert graph.pruned == {}

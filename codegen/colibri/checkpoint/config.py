@@ -206,26 +206,47 @@ def read_rope(config: Config, *, default_theta: float = 10000.0) -> Rope:
     """Read ``rope_parameters {rope_theta, rope_type, …}`` or the older ``rope_theta`` with ``rope_scaling``.
 
     Raises:
-        BadInput: a wrong type, both forms present and contradicting each other, or one table per layer type.
+        BadInput: a wrong type, both forms present and contradicting each other, or one table per layer type; or only a
+            part of a head is to be turned.
     """
-    new, old = config.optional_section("rope_parameters"), config.optional_section("rope_scaling")
-    top_theta = config.optional_number("rope_theta", minimum=0.0)
-    if new is not None:
-        for name, value in new.table.items():
+    tables = [
+        table for name in ("rope_parameters", "rope_scaling") if (table := config.optional_section(name)) is not None
+    ]
+    for table in tables:
+        for name, value in table.table.items():
             if isinstance(value, dict):
-                raise new.error(name, "is a table of its own", "one rope for all layers is supported")
-    inner_theta = new.optional_number("rope_theta", minimum=0.0) if new is not None else None
-    if top_theta is not None and inner_theta is not None and top_theta != inner_theta:
-        raise config.error("rope_theta", f"is {top_theta} but rope_parameters.rope_theta is {inner_theta}")
-    kinds = [table.text("rope_type|type", default="default") for table in (new, old) if table is not None]
+                raise table.error(name, "is a table of its own", "one rope for all layers is supported")
+    kinds = [table.text("rope_type|type", default="default") for table in tables]
     if len(set(kinds)) > 1:
         raise config.error("rope_scaling", f"has the type '{shown(kinds[1])}' but rope_parameters '{shown(kinds[0])}'")
-    theta = inner_theta if inner_theta is not None else top_theta
+    if len(tables) > 1:
+        _refuse_difference(*tables)
+    thetas = {
+        table.prefix + "rope_theta": theta
+        for table in (*tables, config)
+        if (theta := table.optional_number("rope_theta", minimum=0.0)) is not None
+    }
+    if len(set(thetas.values())) > 1:
+        (name, theta), (other, its) = next(iter(thetas.items())), list(thetas.items())[-1]
+        raise config.error(other, f"is {its} but {name} is {theta}")
+    for table in (*tables, config):
+        part = table.number("partial_rotary_factor", default=1.0)
+        if part != 1.0:
+            raise table.error("partial_rotary_factor", f"is {part:g}; only whole heads are turned")
     return Rope(
-        theta=default_theta if theta is None else theta,
+        theta=next(iter(thetas.values()), default_theta),
         kind=kinds[0] if kinds else "default",
-        settings=next((table for table in (new, old) if table is not None), config),
+        settings=tables[0] if tables else config,
     )
+
+
+def _refuse_difference(new: Config, old: Config) -> None:
+    """The two tables mean the same, so none may say what the other does not; the base may stand in one of them."""
+    for name in sorted({*new.table, *old.table} - {"rope_type", "type", "rope_theta"}):
+        left, right = new.table.get(name), old.table.get(name)
+        if not _same(left, right):
+            what = f"is {_brief(right)} but {new.prefix}{name} is {_brief(left)}"
+            raise old.error(name, what, "the two mean the same: keep one table")
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
-from colibri.graph.ops import Experts, GroupedRouter, Router
+from colibri.graph.ops import Experts, GroupedRouter, Router, SparseMixer
 from colibri.graph.weights import Matrix, Vector
+
+_Chooser = Router | GroupedRouter | SparseMixer
 
 
 def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
@@ -32,14 +34,14 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
         ids = drops.get(op.layer, set()) if op.layer is not None else set()
         if not ids:
             continue
-        if isinstance(op, Router | GroupedRouter):
-            kept = np.array([i for i, e in enumerate(layers[op.layer].kept) if e.id not in ids])
+        if isinstance(op, _Chooser):
+            kept = _positions_kept(layers[op.layer], ids)
             old = graph.weights[op.weight]
             assert isinstance(old, Matrix) and old.dense is not None
             bias = None if old.bias is None else old.bias[kept]
             graph.weights[op.weight] = replace(old, shape=(kept.size, op.k), dense=old.dense[kept], bias=bias)
             graph.ops[position] = (
-                replace(op, num_experts=kept.size) if isinstance(op, Router) else _regrouped(graph, op, kept)
+                _regrouped(graph, op, kept) if isinstance(op, GroupedRouter) else replace(op, num_experts=kept.size)
             )
         elif isinstance(op, Experts):
             for expert in op.kept:
@@ -56,22 +58,23 @@ def _regrouped(graph: Graph, op: GroupedRouter, kept: NDArray[np.intp]) -> Group
         old = graph.weights[op.correction]
         assert isinstance(old, Vector)
         graph.weights[op.correction] = replace(old, values=old.values[kept])
+    return replace(op, sizes=_sizes(op, kept))
+
+
+def _positions_kept(experts: Experts, ids: set[int]) -> NDArray[np.intp]:
+    return np.array([i for i, expert in enumerate(experts.kept) if expert.id not in ids], np.intp)
+
+
+def _sizes(op: GroupedRouter, kept: NDArray[np.intp]) -> tuple[int, ...]:
     bounds = np.cumsum([0, *op.sizes])
-    sizes = tuple(int(((kept >= low) & (kept < high)).sum()) for low, high in pairwise(bounds))
-    least = sum(sorted(sizes)[: op.groups_kept])
-    if least < op.top_k:
-        raise BadInput(
-            f"layer {op.layer} would keep {least} experts in some {op.groups_kept} of its groups, but its router "
-            f"chooses {op.top_k} there",
-            where="dropped experts",
-            hint="keep more, or drop evenly over the groups",
-        )
-    return replace(op, sizes=sizes)
+    return tuple(int(((kept >= low) & (kept < high)).sum()) for low, high in pairwise(bounds))
 
 
 def _check(graph: Graph, drops: Mapping[int, set[int]]) -> dict[int | None, Experts]:
     """The layers with experts, of which those to drop can be spared."""
     layers = {op.layer: op for op in graph.ops if isinstance(op, Experts)}
+    routers = {op.layer: op for op in graph.ops if isinstance(op, _Chooser)}
+    assert routers.keys() == layers.keys(), "a router that this pass does not know"
     for layer, ids in sorted(drops.items()):
         if layer not in layers:
             known = ", ".join(str(known) for known in layers)
@@ -89,7 +92,21 @@ def _check(graph: Graph, drops: Mapping[int, set[int]]) -> dict[int | None, Expe
                 where="dropped experts",
                 hint="keep more",
             )
+        router = routers[layer]
+        if isinstance(router, GroupedRouter):
+            _check_groups(router, _sizes(router, _positions_kept(layers[layer], ids)))
     return layers
+
+
+def _check_groups(op: GroupedRouter, sizes: Sequence[int]) -> None:
+    least = sum(sorted(sizes)[: op.groups_kept])
+    if least < op.top_k:
+        raise BadInput(
+            f"layer {op.layer} would keep {least} experts in some {op.groups_kept} of its groups, but its router "
+            f"chooses {op.top_k} there",
+            where="dropped experts",
+            hint="keep more, or drop evenly over the groups",
+        )
 
 
 def asked_to_drop(graph: Graph, drops: Mapping[int, set[int]]) -> Mapping[int, set[int]]:

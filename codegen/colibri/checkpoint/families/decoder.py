@@ -28,6 +28,8 @@ _ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh",
 }
+WIDEST_HEAD = 1 << 16  # values
+_MOST_LAYERS, _MOST_POSITIONS = 1 << 12, 1 << 24  # tables have a row for each
 _TIED = "equal to the embedding it is tied to"
 
 
@@ -78,7 +80,7 @@ def read_numbers(
     hidden = config.integer("hidden_size", minimum=1)
     heads = config.integer("num_attention_heads", minimum=1)
     kv_heads = config.integer("num_key_value_heads", minimum=1, default=heads)
-    own = config.optional_integer("head_dim", minimum=2) or head_dim
+    own = config.optional_integer("head_dim", minimum=2, maximum=WIDEST_HEAD) or head_dim
     if own is None:
         if hidden % heads:
             what = f"{hidden} is not a multiple of num_attention_heads {heads}"
@@ -88,22 +90,26 @@ def read_numbers(
         raise config.error("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
     if own % 2:
         raise config.error("head_dim", f"{own} is odd; rotary embedding needs pairs")
+    if own > WIDEST_HEAD:
+        raise config.error("hidden_size", f"makes heads of {own} values, expected at most {WIDEST_HEAD}")
     longest = config.integer("max_position_embeddings", minimum=1)
     context = options.context or longest
     if context > longest:
         what = f"{context} is more than the {longest} positions of the checkpoint (max_position_embeddings)"
         raise UsageError(what, where="--context", hint="ask for less")
+    if context > _MOST_POSITIONS:
+        raise UsageError(f"{context:,} positions", where="--context", hint=f"ask for at most {_MOST_POSITIONS:,}")
     activation = config.text("hidden_act", default="silu")
     if activation not in _ACTIVATIONS:
         raise config.error("hidden_act", f"{activation!r} is not supported", f"one of {', '.join(_ACTIVATIONS)}")
     return Numbers(
         vocab=config.integer("vocab_size", minimum=1),
         hidden=hidden,
-        layers=config.integer("num_hidden_layers", minimum=1),
+        layers=config.integer("num_hidden_layers", minimum=1, maximum=_MOST_LAYERS),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=own,
-        eps=config.number("rms_norm_eps", minimum=0.0, default=eps),
+        eps=config.number("rms_norm_eps", minimum=0.0, maximum=1.0, default=eps),
         longest=longest,
         context=context,
         tied=config.boolean("tie_word_embeddings", default=tied),

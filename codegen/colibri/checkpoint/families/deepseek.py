@@ -14,7 +14,7 @@ import numpy as np
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.config import Config, read_rope
 from colibri.checkpoint.families import ImportOptions
-from colibri.checkpoint.families.decoder import Builder, read_numbers
+from colibri.checkpoint.families.decoder import WIDEST_HEAD, Builder, read_numbers
 from colibri.checkpoint.families.feed_forward import (
     Grouping,
     Mixture,
@@ -75,6 +75,7 @@ def load_v2(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         UsageError: a context that the model was not made for.
     """
     config = checkpoint.config
+    config.text("scoring_func", choices=("softmax",), default="softmax")
     method = config.text("topk_method", choices=("greedy", "group_limited_greedy"), default="greedy")
     scale = config.number("routed_scaling_factor", minimum=1e-6, default=1.0)
     form = replace(_mixture(config, renormalise=False), scale=scale)
@@ -91,6 +92,8 @@ def load_v3(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         BadInput, UsageError: as `load_v2`.
     """
     config = checkpoint.config
+    config.text("scoring_func", choices=("sigmoid",), default="sigmoid")
+    config.text("topk_method", choices=("noaux_tc",), default="noaux_tc")
     form = _mixture(config, renormalise=config.boolean("norm_topk_prob", default=True))
     groups, kept = _groups(config, form)
     scale = config.number("routed_scaling_factor", minimum=1e-6, default=2.5)
@@ -118,7 +121,8 @@ def _groups(config: Config, form: Mixture) -> tuple[int, int]:
 
 
 def _read_latent(config: Config, *, pairs: bool) -> _Latent:
-    plain, turned = config.integer("qk_nope_head_dim", minimum=1), config.integer("qk_rope_head_dim", minimum=2)
+    plain = config.integer("qk_nope_head_dim", minimum=1)
+    turned = config.integer("qk_rope_head_dim", minimum=2, maximum=WIDEST_HEAD)
     if turned % 2:
         raise config.error("qk_rope_head_dim", f"{turned} is odd; rotary embedding needs pairs")
     scale = float((plain + turned) ** -0.5)
@@ -126,6 +130,8 @@ def _read_latent(config: Config, *, pairs: bool) -> _Latent:
     for_all = rope.settings.optional_number("mscale_all_dim", minimum=0.0) if rope.kind != "default" else None
     if for_all:
         scale *= yarn_temperature(rope.settings.number("factor", minimum=1e-3), for_all) ** 2
+        if scale > float(np.finfo(np.float32).max):
+            raise rope.settings.error("mscale_all_dim", f"is {for_all:g}, with which scores are too large for fp32")
     return _Latent(
         query_rank=config.optional_integer("q_lora_rank", minimum=1) or 0,
         rank=config.integer("kv_lora_rank", minimum=1),
@@ -161,7 +167,7 @@ def _load(checkpoint: Checkpoint, options: ImportOptions, form: Mixture, *, pair
         kept = stored_experts(build, layer, form, f"{prefix}.experts")
         mixed = mixture(build, layer, normed, form, kept)
         for expert in kept:
-            multiply(build.graph, expert.down, form.scale)
+            multiply(build, expert.down, form.scale)
         if shared:
             add_shared(build, layer, normed, mixed, f"{prefix}.shared_experts", shared)
         add_mixed(build, layer, mixed)

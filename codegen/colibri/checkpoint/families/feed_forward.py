@@ -9,7 +9,9 @@ import numpy as np
 
 from colibri.checkpoint.config import Config
 from colibri.checkpoint.families.decoder import Builder
-from colibri.graph.graph import BufferKind, Graph
+from colibri.errors import BadInput, shown
+from colibri.graph.float32 import Float
+from colibri.graph.graph import BufferKind
 from colibri.graph.ops import Add, AddWeighted, Experts, Gated, GroupedRouter, Linear, Router
 from colibri.graph.ops.experts import ExpertWeights
 from colibri.graph.weights import Vector
@@ -130,17 +132,31 @@ def grouped_router(build: Builder, layer: int, normed: str, form: Mixture, tenso
     build.op(GroupedRouter(layer, f"layer {layer} / router", normed, route, weight, correction, *shape))
 
 
-def multiply(graph: Graph, name: str, factor: float) -> None:
-    """A weight, bias included, times a factor."""
-    weight, by = graph.weights[name], np.float32(factor)
+def multiply(build: Builder, name: str, factor: float) -> None:
+    """A weight, bias included, times a factor.
+
+    Raises:
+        BadInput: a product is beyond fp32.
+    """
+    weights = build.graph.weights
+    weight = weights[name]
     if factor == 1.0:
         return
+
+    def times(values: Float) -> Float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = values * np.float32(factor)
+        if not np.isfinite(products).all():
+            where = shown(str(build.checkpoint.config.path))
+            raise BadInput(f"the factors make {name} {factor:g} times as large, which is beyond fp32", where=where)
+        return products
+
     if isinstance(weight, Vector):
-        graph.weights[name] = replace(weight, values=weight.values * by)
+        weights[name] = replace(weight, values=times(weight.values))
     else:
         assert weight.dense is not None
-        bias = None if weight.bias is None else weight.bias * by
-        graph.weights[name] = replace(weight, dense=weight.dense * by, bias=bias)
+        bias = None if weight.bias is None else times(weight.bias)
+        weights[name] = replace(weight, dense=times(weight.dense), bias=bias)
 
 
 def mixture(

@@ -62,7 +62,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         kept = fused_experts(build, layer, form, *tensors)
         add_mixed(build, layer, mixture(build, layer, normed, form, kept))
         for name in (f"layers.{layer}.o", *(expert.down for expert in kept)):
-            multiply(build.graph, name, times["residual_multiplier"] / embedding)
+            multiply(build, name, times["residual_multiplier"] / embedding)
     build.head()
-    multiply(build.graph, "final_norm", 1.0 / times["logits_scaling"])
+    multiply(build, "final_norm", 1.0 / times["logits_scaling"])
     return build.graph

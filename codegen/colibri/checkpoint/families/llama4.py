@@ -73,7 +73,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
 def _layers(config: Config, layers: int) -> set[int]:
     """Layers that have experts."""
     if "moe_layers" in config.table and config.table["moe_layers"] is not None:
-        return set(config.integers("moe_layers"))
+        return set(config.integers("moe_layers", maximum=layers - 1))
     step = config.integer("interleave_moe_layer_step", minimum=1, default=1)
     return set(range(step - 1, layers, step))
 
@@ -85,12 +85,17 @@ def _attention(config: Config, numbers: Numbers) -> AttentionForm:
         turned = tuple(int((layer + 1) % interval != 0) for layer in range(numbers.layers))
     if len(turned) != numbers.layers:
         raise config.error("no_rope_layers", f"names {len(turned)} layers, but there are {numbers.layers}")
+    # Where the key is absent the original has chunks of 8192; null means none.
     chunk = config.optional_integer("attention_chunk_size", minimum=1)
+    if "attention_chunk_size" not in config.table:
+        chunk = 8192
     kinds = config.texts("layer_types") or tuple(
         "chunked_attention" if turns and chunk else "full_attention" for turns in turned
     )
     if len(kinds) != numbers.layers or set(kinds) - {"chunked_attention", "full_attention"}:
         raise config.error("layer_types", "is not one of 'chunked_attention' and 'full_attention' for each layer")
+    if "chunked_attention" in kinds and not chunk:
+        raise config.error("layer_types", "has 'chunked_attention', but attention_chunk_size is null")
     temperature = None
     if config.boolean("attn_temperature_tuning", default=True):
         steps = np.floor((np.arange(numbers.context) + 1.0) / config.integer("floor_scale", minimum=1, default=8192))

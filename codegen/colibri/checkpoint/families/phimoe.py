@@ -49,7 +49,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     )
     if form.top_k != 2:
         raise config.error("num_experts_per_tok", f"is {form.top_k}; the routing of this family is for 2")
-    width = float(np.float32(2 * config.number("router_jitter_noise", minimum=0.0, default=0.01)))
+    width = float(np.float32(2 * config.number("router_jitter_noise", minimum=0.0, maximum=1e6, default=0.01)))
     numbers = read_numbers(config, options, eps=1e-5)
     window = config.optional_integer("sliding_window", minimum=1) or 0
     biases = "qkvo" if config.boolean("attention_bias", default=False) else ""

@@ -37,6 +37,7 @@ class Rotary:
 class _Asked:
     """What a rule sees: the config's table, the width that is turned, and how many positions are asked for."""
 
+    config: Config
     rope: Rope
     width: int
     context: int
@@ -55,7 +56,8 @@ class _Asked:
     @property
     def original(self) -> int:
         """Positions that the model was trained with before it was stretched."""
-        own = self.settings.optional_integer("original_max_position_embeddings", minimum=1)
+        name = "original_max_position_embeddings"  # outside the table it counts before what the table says
+        own = self.config.optional_integer(name, minimum=1) or self.settings.optional_integer(name, minimum=1)
         return own or self.longest
 
     def stretch(self) -> float:
@@ -79,7 +81,7 @@ def rotary(config: Config, rope: Rope, width: int, context: int, longest: int) -
     if rule is None:
         known = ", ".join(_RULES)
         raise rope.settings.error("rope_type", f"{rope.kind!r} is not supported", f"one of {known}")
-    return rule(_Asked(rope, width, context, longest))
+    return rule(_Asked(config, rope, width, context, longest))
 
 
 def _default(asked: _Asked) -> Rotary:
@@ -106,9 +108,8 @@ def _llama3(asked: _Asked) -> Rotary:
     low, high = settings.number("low_freq_factor", minimum=1e-3), settings.number("high_freq_factor", minimum=1e-3)
     if high <= low:
         raise settings.error("high_freq_factor", f"is {high}, not above low_freq_factor {low}")
-    original = settings.integer("original_max_position_embeddings", minimum=1)
     waves = 2 * math.pi / asked.plain
-    kept = np.clip((original / waves - low) / (high - low), 0.0, 1.0)
+    kept = np.clip((asked.original / waves - low) / (high - low), 0.0, 1.0)
     return Rotary((1 - kept) * asked.plain / factor + kept * asked.plain)
 
 
@@ -159,7 +160,9 @@ def _longrope(asked: _Asked) -> Rotary:
             raise settings.error(name, f"has {len(values)} numbers, expected {half}")
         if min(values) <= 0:
             raise settings.error(name, f"has {min(values)}, which is not above 0")
-    if asked.context > original and lists["short_factor"] != lists["long_factor"]:
+    scales = settings.optional_number("short_mscale"), settings.optional_number("long_mscale")
+    same = lists["short_factor"] == lists["long_factor"] and scales[0] == scales[1]
+    if asked.context > original and not same:
         what = f"{asked.context} positions: with longrope the frequencies change behind {original}"
         raise UsageError(what, where="--context", hint=f"ask for at most {original}")
     own = settings.optional_number("short_mscale|attention_factor", minimum=0.0)
