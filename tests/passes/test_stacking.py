@@ -88,3 +88,14 @@ def test_the_bound_is_the_most_that_live_at_one_moment(found: list[Item], more: 
         for at in range(14)
     ]
     assert lower_bound([*found, overlapping]) == max(alive)
+
+
+@given(items(), st.integers(1, 9))
+def test_what_lives_always_moves_the_rest_and_no_more(found: list[Item], units: int) -> None:
+    """Asked in another order, and with other items below: the answer for the rest is the same, and none is spoilt."""
+    passing = [item for item in found if not item.always]
+    alone = stack(passing)
+    more = stack([Item("below", 16 * units), *reversed(passing)])
+    assert more.offsets == {"below": 0, **{name: 16 * units + offset for name, offset in alone.offsets.items()}}
+    assert (more.height, more.bound, more.proven) == (16 * units + alone.height, 16 * units + alone.bound, alone.proven)
+    assert stack(passing) == alone

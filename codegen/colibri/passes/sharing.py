@@ -135,10 +135,23 @@ def _greedy(items: Sequence[Demand], rooms: Sequence[Room]) -> list[int]:
     inside: list[list[Demand]] = [[] for _ in rooms]
     order = sorted(range(len(items)), key=lambda i: (-items[i].heat / max(1, items[i].bytes), -items[i].bytes, i))
     for i in order:
-        excess = {at: _over(rooms[at], stack([*inside[at], items[i]], 0).height) for at in _allowed(items[i], rooms)}
-        homes[i] = min(excess, key=lambda at: (excess[at], rooms[at].cost, at))
+        homes[i] = _least_over(items[i], inside, rooms)
         inside[homes[i]].append(items[i])
     return homes
+
+
+def _least_over(item: Demand, inside: Sequence[Sequence[Demand]], rooms: Sequence[Room]) -> int:
+    """The room that has too little by the fewest bytes, of equal ones the cheapest."""
+    least: tuple[int, int] | None = None
+    for at in _allowed(item, rooms):
+        # Without a limit nothing is stacked.
+        over = 0 if rooms[at].bytes is None else _over(rooms[at], stack([*inside[at], item], 0).height)
+        if least is None or over < least[0]:
+            least = over, at
+        if over == 0:
+            break
+    assert least is not None  # a room is open
+    return least[1]
 
 
 @dataclass

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import accumulate, combinations
 from operator import or_
 
 _STEPS = 400_000  # of one search, each for one item: about a second
 _ROUNDS = 4
+_KEPT = 10_000  # answers that are remembered
 
 
 @dataclass(frozen=True)
@@ -122,20 +123,41 @@ def stack(items: Sequence[Item], steps: int = _STEPS) -> Stacking:
             offsets[item.name] = base
             base += item.bytes
     passing = sorted((item for item in items if not item.always), key=lambda item: item.name)
+    above = _stack_passing(tuple(Item(item.name, item.bytes, item.lives) for item in passing), steps)
+    offsets.update({name: base + offset for name, offset in above.offsets.items()})
+    return Stacking(offsets, base + above.height, base + above.bound, above.proven)
+
+
+@lru_cache(maxsize=_KEPT)
+def _stack_passing(passing: tuple[Item, ...], steps: int) -> Stacking:
+    """`stack` of items that do not live always, by name. One plan asks for the same again, and so do similar boards."""
     bound = lower_bound(passing)
-    orders = (sorted(passing, key=key) for key in _ORDERS)
-    order = min(orders, key=lambda one: _height(one, first_fit(one)))
-    if steps:
+    order, best, height = _first_fits(passing, bound)
+    if steps and height > bound:
         order = _swapped(order, bound, steps)
-    best = first_fit(order)
-    height = _height(order, best)
+        best = first_fit(order)
+        height = _height(order, best)
     proven = height == bound
     if not proven and steps:
-        search = _Search(passing, bound, height, best, steps)
+        search = _Search(list(passing), bound, height, best, steps)
         search.go()
         best, height, proven = search.best, search.height, search.height == bound or search.steps > 0
-    offsets.update({name: base + offset for name, offset in best.items()})
-    return Stacking(offsets, base + height, base + bound, proven)
+    return Stacking(best, height, bound, proven)
+
+
+def _first_fits(items: Sequence[Item], bound: int) -> tuple[list[Item], dict[str, int], int]:
+    """The first order whose first fit is lowest, its offsets and its height; none is lower than the bound."""
+    found: tuple[list[Item], dict[str, int], int] | None = None
+    for key in _ORDERS:
+        order = sorted(items, key=key)
+        offsets = first_fit(order)
+        height = _height(order, offsets)
+        if found is None or height < found[2]:
+            found = order, offsets, height
+        if height == bound:
+            break
+    assert found is not None  # there are orders
+    return found
 
 
 def _swapped(order: list[Item], bound: int, steps: int) -> list[Item]:
