@@ -153,7 +153,7 @@ def ram_left(memory: Memory, left: Sequence[Room]) -> int | None:
 
 
 def print_inspection(facts: Inspection, console: Console) -> None:
-    """Facts, the boards that have room for every scheme, and a table of the others."""
+    """Facts, the boards that have room for every scheme, for some and for none."""
     shape = (
         f"vocabulary {facts.outputs:,}, context {facts.context:,}"
         if facts.kind == "tokens"
@@ -202,23 +202,27 @@ def _sizes(facts: Inspection) -> Table:
 
 
 def _print_fits(facts: Inspection, console: Console) -> None:
-    """A list of the boards that have room for every scheme, and a row for each of the others."""
+    """Lists of the boards that have room for every scheme and for none, and a row for each of the others."""
     schemes = list(dict.fromkeys(fit.scheme for fit in facts.fits))
     every: list[str] = []
-    others = _table("fits elsewhere", schemes)
-    others.add_column("lacks at least")
+    none: list[str] = []
+    some = _table("fits in some", schemes)
     for board in dict.fromkeys(fit.board for fit in facts.fits):
         fits = [fit for fit in facts.fits if fit.board == board]
         if all(fit.fits for fit in fits):
             every.append(board)
+        elif any(fit.fits for fit in fits):
+            some.add_row(board, *(_verdict([fit for fit in fits if fit.scheme == scheme]) for scheme in schemes))
         else:
-            cells = [_verdict([fit for fit in fits if fit.scheme == scheme]) for scheme in schemes]
-            nearest = min(fits, key=_missing)
-            others.add_row(board, *cells, "" if nearest.fits else _lack(nearest))
+            lack = _lack(min(fits, key=_missing))
+            none.append(f"{board} ({lack})" if lack else board)
+    width = min(console.width, _WIDEST)
     if every:
-        console.print(f"fits in every scheme: {', '.join(every)}", width=min(console.width, _WIDEST))
-    if others.row_count:
-        console.print(others)
+        console.print(f"fits in every scheme: {', '.join(every)}", width=width)
+    if some.row_count:
+        console.print(some)
+    if none:
+        console.print(f"fits in none, lacks at least: {', '.join(none)}", width=width)
 
 
 def _verdict(fits: Sequence[Fit]) -> str:
@@ -240,7 +244,7 @@ def _lack(fit: Fit) -> str:
         for name, left in (("flash", fit.flash_left), ("RAM", fit.ram_left))
         if left is not None and left < 0
     ]
-    return ", ".join(lacks)
+    return " and ".join(lacks)
 
 
 def _short(size: int) -> str:
