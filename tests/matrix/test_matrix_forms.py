@@ -70,6 +70,7 @@ def test_markdown_escapes_and_sums() -> None:
     text = matrix_markdown(ALL)
     assert text.startswith("### model, `w8a8`\n\nAll that is the same has the digest `aaaaaaaaaaaaaaaa`.\n\n| board |")
     rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows[1] == "| --- | --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: |"  # words left, numbers right
     assert len(rows) == 2 + len(ALL.cells) and {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {11}
     assert "| good | gcc | yes | yes | qemu (map) | yes | 10,000 | 2,000 | 196 | 1,234,567 |" in rows
     assert "| small | gcc | yes | flash +1,234 | – | – | – | – | – | – |" in rows

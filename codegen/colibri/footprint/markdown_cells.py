@@ -8,9 +8,9 @@ from collections.abc import Iterable
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#])")
 
 
-def head(*titles: str) -> Iterable[str]:
-    """The first column to the left, numbers to the right."""
-    return line(*titles), line("---", *("---:" for _ in titles[1:]))
+def head(*titles: str, words: int = 1) -> Iterable[str]:
+    """Titles of columns, the first ``words`` of them to the left, numbers to the right."""
+    return line(*titles), line(*("---" if index < words else "---:" for index in range(len(titles))))
 
 
 def line(*cells: str) -> str:

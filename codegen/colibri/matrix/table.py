@@ -25,6 +25,7 @@ COLUMNS = (
     "stack",
     "instructions",
 )
+_WORDS = COLUMNS.index("flash")  # columns before those of numbers
 _NARROW = ("board", "toolchain", "fits", "runs in", "bits", "flash", "RAM", "stack", "instructions")  # on a terminal
 _BITS = {"yes": "same", "NO": "DIFFER"}
 _STYLES = {"yes": "green", "same": "green", "not built": "red", "DIFFER": "bold red"}
@@ -96,7 +97,7 @@ def matrix_markdown(matrix: Matrix, level: int = 3) -> str:
         parts += [f"{'#' * level} {plain(results[0].checkpoint)}, `{results[0].recipe}`", ""]
         if digest:
             parts += [f"All that is the same has the digest `{digest[:16]}`.", ""]
-        parts += [*head(*COLUMNS)]
+        parts += head(*COLUMNS, words=_WORDS)
         found = rows(results, digest)
         parts += [line(*(plain(", ".join(cell.split("\n"))) for cell in row.cells)) for row in found]
         wrong = [
