@@ -256,6 +256,7 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
             'core = "cortex-m3"',
             "did you mean 'Cortex-M3'? A core that is in no list: add unlisted",
         ),
+        ('core = "Cortex-M3"', 'core = "Mine"', ". A core that is in no list: add unlisted = true below it"),
         ("fpu = false", "fpu = false\nunlisted = true", "mine.toml:12: cpu.unlisted: is true, but Cortex-M3 is listed"),
         (
             '"-mcpu=cortex-m3"',

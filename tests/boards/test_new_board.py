@@ -88,7 +88,12 @@ def test_new_from_a_file_of_ones_own(here: Path, capsys: pytest.CaptureFixture[s
         (("new", "x", "--from", "stm32f405", "-o", "y.toml"), 2, "the file's name is the board's; end it with x.toml"),
         (("new", "x", "--from", "stm32f405", "-o", "none/x.toml"), 2, "none/x.toml: cannot be written: No such file"),
         (("check", "none.toml"), 5, "none.toml: no such file"),
-        (("check", "nothing"), 5, "no board 'nothing'"),
+        (
+            ("check", "nothing"),
+            5,
+            "'nothing'; `colibri boards` lists them. One of your own is a path that ends with .toml",
+        ),
+        (("check", "there"), 5, "no board 'there'; the file here is there.toml: give it with its ending"),
         (("shwo",), 2, "no such command 'shwo'"),
     ],
 )

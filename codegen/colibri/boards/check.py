@@ -16,7 +16,7 @@ from colibri.boards.cores import contradiction, is_known, right_word
 from colibri.boards.locate import KeyPath
 from colibri.boards.places import At, first_repeated
 from colibri.boards.profile import Board, BoardKind
-from colibri.boards.words import nearest
+from colibri.boards.words import nearest, sentence
 from colibri.errors import BadInput, printable, shown
 from colibri.paths import data_folder
 
@@ -136,7 +136,7 @@ def _core_faults(board: Board, at: At) -> Iterator[BadInput]:
         return
     known = is_known(cpu.arch, cpu.core)
     if not known and not cpu.unlisted:
-        hint = f"{right_word(cpu.arch, cpu.core)} A core that is in no list: add unlisted = true below it"
+        hint = f"{sentence(right_word(cpu.arch, cpu.core))} A core that is in no list: add unlisted = true below it"
         yield BadInput(f"unknown core '{shown(cpu.core)}' of {cpu.arch}", where=here, hint=hint)
     elif known and cpu.unlisted:
         what = f"is true, but {cpu.core} is listed"

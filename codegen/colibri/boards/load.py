@@ -15,7 +15,7 @@ from colibri.boards.check import board_faults
 from colibri.boards.locate import KeyPath, dotted, find_line
 from colibri.boards.places import At
 from colibri.boards.profile import Board
-from colibri.boards.words import meant, nearest
+from colibri.boards.words import meant, nearest, sentence
 from colibri.checkpoint.untrusted import is_regular_file, read_toml
 from colibri.errors import BadInput, shown
 from colibri.paths import data_folder
@@ -65,7 +65,10 @@ def board_path(name_or_path: str | Path) -> Path:
 def no_board(text: str) -> BadInput:
     """Return (not raise) the error of a name that no board of Colibri has."""
     hint = meant(text, board_names()) or "`colibri boards` lists them"
-    return BadInput(f"no board '{shown(text)}'", where="board", hint=f"{hint}; one of your own ends with {_SUFFIX}")
+    hint = f"{sentence(hint)} One of your own is a path that ends with {_SUFFIX}"
+    if is_regular_file(Path(f"{text}{_SUFFIX}")):
+        hint = f"the file here is {shown(text)}{_SUFFIX}: give it with its ending"
+    return BadInput(f"no board '{shown(text)}'", where="board", hint=hint)
 
 
 @dataclass(frozen=True)

@@ -20,3 +20,8 @@ def meant(word: str, known: Iterable[str]) -> str:
     word = word[:_LONGEST].lower()
     near = difflib.get_close_matches(word, lower, n=1) or [name for name in sorted(lower) if word and word in name]
     return f"did you mean {lower[near[0]]!r}?" if near else ""
+
+
+def sentence(hint: str) -> str:
+    """Return the hint with a full stop behind it, unless it asks: more may follow."""
+    return hint if hint.endswith("?") else f"{hint}."
