@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "runtime_c/SPEC.md"])
+PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "runtime_c/SPEC.md", ROOT / "README.md"])
 
 
 def listed_folders() -> set[str]:
@@ -31,11 +31,19 @@ def test_the_listing_of_folders_is_true() -> None:
     assert packages <= listed
 
 
+def anchors(text: str) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_files_of_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (page.parent / target).is_file(), target
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).is_file() or (target.endswith("/") and (page.parent / target).is_dir()), target
+    for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", text):
+        assert anchor in anchors((page.parent / target).read_text(encoding="utf-8") if target else text), anchor
     for target in re.findall(r"`((?:codegen|runtime_c|templates|boards|tests|ci|docs)/[\w./]+)`", text):
         assert (ROOT / target).exists() or "X" in target, target
 
