@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -171,3 +172,38 @@ def test_odd_paths(tmp_path: Path) -> None:
         (copy / path.name).write_bytes(path.read_bytes())
     (result,) = run_matrix(plan([copy], ["x86-64-v3"], ["w8a8"]), odd / "out").cells
     assert (result.fits, result.checkpoint) == (True, "copy it")
+
+
+def test_namesakes_have_folders_and_names_of_their_own(tmp_path: Path) -> None:
+    folders = [tmp_path / parent / "model" for parent in ("a", "b")]
+    for folder, name in zip(folders, ("top1-e3-tiny", "top1-e4"), strict=True):
+        shutil.copytree(sensor(name), folder)
+    cells = plan([*folders, sensor("top1-e4")], ["x86-64-v3"], ["w8a8"])
+    assert len({cell.name for cell in cells}) == 3 and cells[2].name == "top1-e4--x86-64-v3--w8a8"
+    matrix = run_matrix(cells, tmp_path / "out")
+    assert [(cell.checkpoint, cell.code) for cell in matrix.cells] == [("a/model", 0), ("b/model", 0), ("top1-e4", 0)]
+    digests = [cell.runs[0].digest for cell in matrix.cells]
+    assert digests[0] != digests[1] == digests[2]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff" * 40, b"[]"])
+def test_a_damaged_result_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/true")  # a cell that would leave no result
+    cell = Cell(MODEL, "stm32f405", "w8a8")
+    result = tmp_path / "out" / cell.name / "result.json"
+    run_matrix([cell], tmp_path / "out")
+    result.write_bytes(damage)
+    seen: list[str] = []
+    run_matrix([cell], tmp_path / "out", on_result=lambda done, total, made: seen.append(made.board))
+    assert seen == ["stm32f405"] and not result.exists()
+
+
+@pytest.mark.parametrize("option", ["--junit", "--markdown"])
+def test_files_that_cannot_be_written_are_refused_first(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["matrix", MODEL, "--board", "x86-64-v3", "-o", str(tmp_path / "out")]
+    for path, words in ((tmp_path, "is a folder; name a file"), (tmp_path / "no" / "x", "there is no such folder")):
+        assert main([*arguments, option, str(path)]) == 2
+        assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

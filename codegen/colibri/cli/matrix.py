@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from colibri.cli.options import FILE, SECONDS
-from colibri.cli.output import make_console, write_text
+from colibri.cli.output import make_console, refuse_unwritable, write_text
 
 if TYPE_CHECKING:
     from colibri.matrix.model import Result
@@ -91,6 +91,9 @@ def command(
         words += [word for tool in tools for word in ("--toolchain", tool)]
         click.echo(ci_file(Service(ci), words, output, cells), nl=False)
         return
+
+    for path in filter(None, (junit, markdown)):
+        refuse_unwritable(path)
 
     def show(done: int, total: int, result: Result) -> None:
         if not as_json:

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from colibri.errors import no_room
+from colibri.checkpoint.untrusted import is_folder
+from colibri.errors import UsageError, no_room, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +29,18 @@ def make_console(file: IO[str] | None = None, width: int | None = None) -> Conso
     if width is None:
         console.width = min(max(console.width, _NARROWEST), _WIDEST)
     return console
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Say before long work what `write_text` would say after it.
+
+    Raises:
+        UsageError: ``path`` is a folder, or the folder above is not there.
+    """
+    if is_folder(path):
+        raise UsageError("is a folder", where=shown(str(path), 300), hint="name a file")
+    if not is_folder(path.parent):
+        raise UsageError("there is no such folder", where=shown(str(path.parent), 300), hint="make it first")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -25,12 +25,14 @@ class Cell(msgspec.Struct, frozen=True):
         board: name or path, as `load_board` takes it.
         recipe: in its short form, see `colibri.recipe`.
         toolchain: as `colibri build --toolchain` takes it; empty for the board's own.
+        namesake: whether another checkpoint of the matrix, in another folder, is called the same.
     """
 
     checkpoint: str
     board: str
     recipe: str
     toolchain: str = ""
+    namesake: bool = False
 
     @property
     def name(self) -> str:
@@ -38,7 +40,7 @@ class Cell(msgspec.Struct, frozen=True):
         given = [_last(self.checkpoint), _last(self.board).removesuffix(".toml"), *filter(None, [self.toolchain])]
         parts = [_slug(part) for part in given]
         name = "--".join([*parts[:2], _slug(self.recipe), *parts[2:]])
-        if parts == given and len(name) <= _LONGEST and "/" not in self.board:
+        if parts == given and len(name) <= _LONGEST and "/" not in self.board and not self.namesake:
             return name
         return f"{name[:_LONGEST]}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
 
@@ -76,7 +78,7 @@ class Result(msgspec.Struct, frozen=True):
 
     Attributes:
         source: the checkpoint's folder.
-        checkpoint: its name.
+        checkpoint: its name, with the folder above where another has the same.
         board: its name.
         package: its folder in that of the matrix.
         toolchain: as asked for, or else the family of the board's own compiler; empty when there was none.
@@ -154,7 +156,7 @@ class Matrix(msgspec.Struct, frozen=True):
 def nothing(cell: Cell, package: str, code: int, error: str) -> Result:
     """The result of a cell of which nothing else is known."""
     board = _last(cell.board).removesuffix(".toml")
-    name = _last(cell.checkpoint)
+    name = "/".join(cell.checkpoint.split("/")[-2:]) if cell.namesake else _last(cell.checkpoint)
     return Result(cell.checkpoint, name, board, cell.recipe, package, code, error, cell.toolchain)
 
 

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -60,8 +61,12 @@ def plan(
     short = list(dict.fromkeys(recipe_text(parse_recipe(text)) for text in recipes))
     folders = list(dict.fromkeys(str(path.resolve()) for path in checkpoints))
     tools = list(dict.fromkeys(str(Path(tool).absolute()) if "/" in tool else tool for tool in toolchains))
+    names = Counter(Path(folder).name for folder in folders)
     every = itertools.product(folders, short, chosen, tools)
-    cells = [Cell(folder, board, recipe, tool) for folder, recipe, board, tool in every]
+    cells = [
+        Cell(folder, board, recipe, tool, namesake=names[Path(folder).name] > 1)
+        for folder, recipe, board, tool in every
+    ]
     if len(cells) > _MOST_CELLS:
         raise UsageError(f"{len(cells):,} cells, at most {_MOST_CELLS:,}", where="matrix")
     return cells
@@ -90,6 +95,9 @@ def run_matrix(
             _write(out / cell.name / CELL, msgspec.json.encode(cell))
         with claimed(out):
             _write(out / _NINJA, _ninja_text(cells, timeout).encode())
+            for cell in cells:
+                if _decoded(out / cell.name) is None:  # damaged: made again
+                    (out / cell.name / RESULT).unlink(missing_ok=True)
             _make(out, jobs, on_result)
             results = tuple(_read(out / cell.name, cell) for cell in cells)
     except OSError as error:
@@ -199,12 +207,19 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _read(folder: Path, cell: Cell | None) -> Result:
     """The result in a cell's folder; one that says so where a cell ended without any."""
-    try:
-        return msgspec.json.decode((folder / RESULT).read_bytes(), type=Result)
-    except (OSError, msgspec.DecodeError):
+    found = _decoded(folder)
+    if found is None:
         if cell is None:
             cell = msgspec.json.decode((folder / CELL).read_bytes(), type=Cell)
         return nothing(cell, f"{folder.name}/{PACKAGE}", 70, "the cell ended without a result")
+    return found
+
+
+def _decoded(folder: Path) -> Result | None:
+    try:
+        return msgspec.json.decode((folder / RESULT).read_bytes(), type=Result)
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def _write(path: Path, raw: bytes) -> None:
