@@ -175,12 +175,12 @@ def test_a_folder_for_temporary_files_with_a_strange_or_long_name(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     need_gdb()
-    (tmp_path / "a, b").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a, b"))
-    assert main(["debug", str(package), "--break", "out", "--batch", "-ex", "continue"]) == 0
-    assert "colibri: before out\n" in capfd.readouterr().out
-    assert main(["debug", str(package), "--image", "product", "--batch", "-ex", "continue"]) == 0
-    assert re.search(r"^> [0-9a-f]{8} [0-9a-f]{8}$", capfd.readouterr().out, re.MULTILINE)
+    with tempfile.TemporaryDirectory(prefix="a, b", dir="/tmp") as strange:  # tmp_path alone may be too long
+        monkeypatch.setattr(tempfile, "tempdir", strange)
+        assert main(["debug", str(package), "--break", "out", "--batch", "-ex", "continue"]) == 0
+        assert "colibri: before out\n" in capfd.readouterr().out
+        assert main(["debug", str(package), "--image", "product", "--batch", "-ex", "continue"]) == 0
+        assert re.search(r"^> [0-9a-f]{8} [0-9a-f]{8}$", capfd.readouterr().out, re.MULTILINE)
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))

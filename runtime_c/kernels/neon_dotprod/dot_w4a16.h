@@ -37,9 +37,12 @@ __attribute__((always_inline)) static inline int32x4_t colibri_add_w4a16(int32x4
 /* Never inline: left alone, gcc copies these 400 bytes into some callers and not into others, and nobody could foretell
  * the code's size.
  */
-__attribute__((noinline)) static void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                                        const uint8_t *restrict group_scale, const int16_t *restrict x,
-                                                        int k)
+static void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
+                              const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+    __attribute__((noinline));
+
+static void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
+                              const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
 {
     int32x4_t total0 = vdupq_n_s32(0);
     int32x4_t total1 = vdupq_n_s32(0);
