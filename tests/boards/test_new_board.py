@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colibri.boards.load import board_names, load_board
+from colibri.boards.new import new_board
 from colibri.boards.profile import Board
 from colibri.boards.toml_text import board_toml
 from colibri.cli import main
@@ -146,3 +147,10 @@ def test_notes_are_no_faults(here: Path, capsys: pytest.CaptureFixture[str], mon
     assert "note: sources is empty" in text and text.endswith("mine.toml: fine\n")
     (here / "none.toml").write_text('inherits = "stm32f405"\nemulators = []\n')
     assert "note: no emulator" in said(capsys, "check", "none.toml")
+
+
+@pytest.mark.parametrize(("parent", "said_of_map"), [("stm32f405", True), ("raspberry-pi-5", False), ("wasm32", False)])
+def test_only_boards_with_addresses_speak_of_a_map(parent: str, said_of_map: bool, here: Path) -> None:
+    text = new_board("mine", parent).read_text()
+    assert ('"map" is true only of a machine with the addresses above' in text) is said_of_map
+    assert '`proves = "' in text

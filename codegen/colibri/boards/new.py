@@ -33,6 +33,15 @@ sources = [
 ]
 """
 
+_PROVES_BARE = """
+# `proves = "map"` is true only of a machine with the addresses above, "core" of one with this core. None
+# at all is fine, too: emulators = [] above the first table, and these go.
+"""
+_PROVES = """
+# `proves = "core"` is true only of an emulator of this core, "isa" of one with its instructions. None at
+# all is fine, too: emulators = [] above the first table, and these go.
+"""
+
 
 def new_board(name: str, parent: str, output: Path | None = None) -> Path:
     """Write ``NAME.toml`` and, where it is not yet, the schema beside it for editors.
@@ -110,10 +119,7 @@ def _memory(board: Board) -> list[str]:
 def _emulators(board: Board) -> list[str]:
     if not board.emulators:
         return []
-    parts = [
-        '\n# `proves = "map"` is true only of a machine with the addresses above, "core" of one with this core. None\n'
-        "# at all is fine, too: emulators = [] above the first table, and these go.\n"
-    ]
+    parts = [_PROVES_BARE if board.kind is BoardKind.BARE else _PROVES]
     for index, emulator in enumerate(board.emulators):
         lines = "".join(f"{line}\n" for line in table_lines(emulator))
         parts.append(f"{'' if index == 0 else chr(10)}[[emulators]]\n{lines}")
