@@ -1,12 +1,15 @@
 """The whole 8-bit model is larger than a NUCLEO-H743ZI: the report comes all the same, and says by how much."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES
 
 from colibri.cli import main
+from colibri.toolchain.places import zig_folders
 
 
 def test_the_report_says_by_how_many_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,3 +58,24 @@ def test_a_stack_that_is_not_to_blame(tmp_path: Path, capsys: pytest.CaptureFixt
     arguments = ["build", str(EXAMPLES / "load-moe/top1-e4"), "--board", str(board), "-o", str(tmp_path / "package")]
     assert main(arguments) == 3
     assert "fewer experts, a smaller scheme" in capsys.readouterr().err
+
+
+def test_zig_links_nothing_past_the_walls_and_it_is_said_by_how_much(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not zig_folders() and shutil.which("zig") is None:
+        pytest.skip("zig is not installed: pip install ziglang")
+    board = tmp_path / "mine.toml"
+    board.write_text(
+        'inherits = "nucleo-f446re"\n'
+        '[[memory]]\nname = "flash"\nkind = "flash"\norigin = 0x0800_0000\nlength = 0x4000\n'
+        'holds = ["code", "weights"]\n[[memory]]\nname = "sram"\nkind = "ram"\norigin = 0x2000_0000\n'
+        'length = 0x2_0000\nholds = ["data", "stack", "arena"]\n'
+    )
+    folder = tmp_path / "package"
+    arguments = ["build", str(EXAMPLES / "load-moe/top1-e4"), "--board", str(board), "--toolchain", "zig"]
+    assert main([*arguments, "-o", str(folder)]) == 3
+    message = capsys.readouterr().err
+    assert re.search(r": does not fit: flash by [\d,]+ bytes; with gcc or clang `colibri report` would say", message)
+    assert message.count("\n") == 1
+    assert not (folder / "build/product.elf").exists()
