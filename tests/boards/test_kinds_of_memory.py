@@ -8,6 +8,7 @@ import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 
 from colibri.cli import main
+from colibri.footprint.report import make_report
 from colibri.generate import Options
 from colibri.graph.graph import StateType
 from colibri.passes.quantise import Scheme
@@ -59,3 +60,18 @@ def test_a_language_model_does_not_fit_a_small_chip(tmp_path: Path, capsys: pyte
     assert main(["build", *arguments, "-o", str(tmp_path / "package")]) == 3
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "too large" in line]
     assert "flash by 2," in line and "sram by " in line
+
+
+@pytest.mark.parametrize("prefix", ["model", "hot_weights"])
+def test_tables_named_like_the_sections_of_weights_are_no_weights(prefix: str, tmp_path: Path) -> None:
+    """Each table is in a section `.rodata.NAME`, and its name begins with the prefix."""
+    out = tmp_path / "package"
+    assert main(["build", str(SENSOR), "--board", "stm32h750b-dk", "--prefix", prefix, "-o", str(out)]) == 0
+    report = make_report(out)
+    groups = {region.name: {group.kind: group.bytes for group in region.groups} for region in report.regions}
+    assert set(groups["qspi"]) == {"weights"}
+    weights = groups["qspi"]["weights"] + groups["flash"]["weights"]
+    assert weights > 10_000
+    # In the library they are not counted, whichever flash they go to.
+    assert report.library is not None
+    assert 0 < report.library.tables < groups["flash"]["tables"] < 2000

@@ -60,7 +60,7 @@ def test_report_of_a_generated_script(firmware: Firmware, regions: tuple[Region,
     firmware.regions = shorten(regions, LENGTHS[shortage])
     arena = next(region.name for region in regions if Holds.ARENA in region.holds)
     firmware.sources = {
-        name: text.replace(".section .model,", ".section .rodata.model.demo,")
+        name: text.replace(".section .model,", ".section .rodata.model,")
         .replace("main(", "port_start(")
         .replace(".colibri.ram", f".colibri.{arena}")
         for name, text in firmware.sources.items()

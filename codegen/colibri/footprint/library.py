@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _AGAIN = "build the package again"
 _MAGIC = b"!<arch>\n"
 _HEADER = 60
-_WEIGHTS = ".rodata.model"
+_WEIGHTS = (".rodata.model", ".rodata.hot_weights")
 _INDEXES = (b"/", b"//", b"/SYM64/")  # symbol table, long names
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
 _RELOCATED = ".data.rel.ro"  # constants that hold addresses
@@ -111,7 +111,7 @@ def _add(elf: ELFFile, sizes: dict[str, int], functions: set[str]) -> None:
     from elftools.elf.sections import SymbolTableSection
 
     for section in elf.iter_sections():
-        if section["sh_flags"] & _SHF_ALLOC and not section.name.startswith(_WEIGHTS):
+        if section["sh_flags"] & _SHF_ALLOC and section.name not in _WEIGHTS:
             sizes[_kind(section.name, section["sh_flags"])] += section["sh_size"]
         if isinstance(section, SymbolTableSection):
             functions |= {
