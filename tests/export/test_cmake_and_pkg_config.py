@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,27 @@ def test_find_package_of_what_was_installed(tmp_path: Path, source: Path) -> Non
     (program,) = (tmp_path / "user").glob("*_example")
     assert EQUAL in succeed(program)
     assert str(tmp_path) not in "".join(path.read_text() for path in prefix.rglob("*.cmake"))  # it can be moved
+
+
+@pytest.mark.parametrize("source", [SENSOR, LANGUAGE], ids=lambda path: path.name)
+def test_the_code_of_the_readme(tmp_path: Path, source: Path) -> None:
+    """Its calls stand outside of a function, and only a caller of a language model has its tokens."""
+    folder = make_export(tmp_path, "cmake", source, HOST_BOARD)
+    (code,) = re.findall(r"```c\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    start = code.index("\n\n", code.index("static ")) + 2
+    given = "const uint32_t *prompt, uint32_t length, float *scores" if source == LANGUAGE else "void"
+    main = f"{code[:start]}void run({given});\nvoid run({given})\n{{\n{code[start:]}(void)status;\n}}\n"
+    (tmp_path / "main.c").write_text(main)
+    succeed(
+        "gcc",
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsyntax-only",
+        f"-I{folder / 'include'}",
+        tmp_path / "main.c",
+    )
 
 
 def test_add_subdirectory_for_a_cortex_m(tmp_path: Path) -> None:
