@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
@@ -205,7 +206,7 @@ def test_clang_on_bare_metal_needs_a_library(tmp_path: Path, monkeypatch: pytest
 )
 def test_options_that_would_break_what_is_promised(flag: str, said: str, tmp_path: Path) -> None:
     arguments = ["build", str(MODEL), "--board", BOARD, "-o", str(tmp_path / "out")]
-    assert main([*arguments, "--cflag", flag]) == 5
+    assert main([*arguments, "--cflag", flag]) == 2
     assert not (tmp_path / "out").exists()
     mine = tmp_path / "mine.toml"
     mine.write_text(f'inherits = "{BOARD}"\n[toolchain]\ncflags = ["{flag}"]\n')
@@ -261,3 +262,34 @@ def test_a_family_of_the_board_file(tmp_path: Path) -> None:
     assert "cc = clang\n" in (tmp_path / "out/build.ninja").read_text()
     nothing = msgspec.structs.replace(board, toolchain=msgspec.structs.replace(board.toolchain, clang_target="pdp11"))
     assert try_toolchain(nothing, "zig")[0].reason == "no target of zig is known for pdp11"
+
+
+@pytest.mark.parametrize("script", ["sleep 1000", "sleep 1000 & exit 1"])
+def test_a_compiler_that_hangs_ends_with_all_that_it_started(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("colibri.toolchain.probe._ANSWER", 0.5)
+    compiler = tmp_path / "my-gcc"
+    compiler.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/group\n{script}\n")
+    compiler.chmod(0o755)
+    arguments = ["build", str(MODEL), "--board", BOARD, "-o", str(tmp_path / "out"), "--toolchain", str(compiler)]
+    assert main(arguments) == 2
+    assert "no answer within 0.5 s" in capsys.readouterr().err
+    group = (tmp_path / "group").read_text().strip()
+    until = time.monotonic() + 10
+    while _members(group) and time.monotonic() < until:  # a signal takes its time
+        time.sleep(0.02)
+    assert _members(group) == []
+
+
+def _members(group: str) -> list[str]:
+    """Processes of a group that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = path.read_text().rpartition(") ")[2].split()[:3]
+        except OSError:  # it has ended
+            continue
+        if its_group == group and state != "Z":
+            found.append(path.parent.name)
+    return found

@@ -9,7 +9,7 @@ import click
 
 from colibri.cli.options import default_output, generation_options, parse_options, toolchain_options, with_toolchain
 from colibri.cli.output import make_console
-from colibri.errors import UsageError
+from colibri.errors import UsageError, printable
 
 
 @click.command("build", short_help="Generate, compile, link, and print the footprint.")
@@ -69,6 +69,6 @@ def command(
         click.echo(report.to_json().decode(), nl=False)
     else:
         print_report(report, make_console())
-        click.echo(f"package: {folder}")
+        click.echo(f"package: {printable(str(folder))}")
     print_warnings(check(report, (), ""))
     report.require_fit()

@@ -51,7 +51,7 @@ def command(
     import json
     import os
 
-    from colibri.errors import in_bytes
+    from colibri.errors import in_bytes, printable
     from colibri.export.export import export
     from colibri.export.form import Label
 
@@ -61,4 +61,4 @@ def command(
         click.echo(json.dumps({"folder": str(folder), "form": form, "files": sorted(files)}, indent=1))
         return
     total = sum(len(content) for content in files.values())
-    click.echo(f"{folder}: {len(files)} files, {in_bytes(total)}; its README.md says how to use it")
+    click.echo(f"{printable(str(folder))}: {len(files)} files, {in_bytes(total)}; its README.md says how to use it")

@@ -27,7 +27,7 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
 
     from colibri.boards.profile import BoardKind
     from colibri.emit.writer import region_needs
-    from colibri.errors import DoesNotFit
+    from colibri.errors import DoesNotFit, printable
     from colibri.flash.write import choose, run
     from colibri.package import load_package
     from colibri.toolchain.build import build_product
@@ -40,7 +40,7 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
         if as_json:
             click.echo(json.dumps({"tool": "scp", "lines": [line], "ran": False}, indent=1))
         else:
-            click.echo(f"Only bare metal is flashed; this program is copied, in {package} by\n  {line}")
+            click.echo(f"Only bare metal is flashed; this program is copied, in {printable(str(package))} by\n  {line}")
         return
     way = choose(board, tool)
     for region, needed in region_needs(facts):

@@ -30,6 +30,7 @@ def command(
     Example: colibri generate shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
     """
     from colibri.boards.load import load_board
+    from colibri.errors import printable
     from colibri.generate import generate
     from colibri.package import FILE_NAME
     from colibri.toolchain.find import find_toolchain
@@ -45,7 +46,7 @@ def command(
     if as_json:
         click.echo((folder / FILE_NAME).read_text(encoding="utf-8"), nl=False)
         return
-    click.echo(f"{folder}: {package.model.parameters:,} parameters, {package.scheme}")
+    click.echo(f"{printable(str(folder))}: {package.model.parameters:,} parameters, {package.scheme}")
     click.echo(f"  model.bin {package.model_bin_bytes:,} bytes, memory block {package.memory.total:,} bytes")
     ninja = "ninja"
     if installed and installed.folder:

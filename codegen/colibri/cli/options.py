@@ -87,15 +87,14 @@ def with_toolchain(board: Board, sysroot: Path | None, cflag: tuple[str, ...]) -
     """The board with what the command line adds to its toolchain.
 
     Raises:
-        BadInput: a flag that is none, or that changes results.
-        UsageError: the sysroot is no folder.
+        UsageError: a flag that is none, or that changes results; or the sysroot is no folder.
     """
     import msgspec
 
     from colibri.boards.check_options import option_fault
 
     if fault := next(filter(None, (option_fault(option, "--cflag") for option in cflag)), None):
-        raise fault
+        raise UsageError(fault.what, where=fault.where, hint=fault.hint)
     if sysroot is not None and not sysroot.is_dir():
         raise UsageError("is no folder", where=f"--sysroot {shown(str(sysroot), 300)}")
     tools = board.toolchain

@@ -6,8 +6,10 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
@@ -234,20 +236,26 @@ def _run(command: Sequence[str], timeout: float = _TIMEOUT) -> tuple[int, str]:
     """Exit code, and what came out and on standard error, in English."""
     environment = {**os.environ, "LC_ALL": "C", "WINEDEBUG": "-all"}
     try:
-        result = subprocess.run(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=timeout,
-            check=False,
             env=environment,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return -1, f"error: no answer within {timeout:g} s"
     except OSError as error:
         return -1, f"error: {error.strerror}"
-    return result.returncode, result.stdout.decode(errors="replace")
+    with process:
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with all that it started
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return -1, f"error: no answer within {timeout:g} s"
+    return process.returncode, output.decode(errors="replace")
 
 
 def _complaint(output: str) -> str:
