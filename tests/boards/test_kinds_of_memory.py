@@ -75,3 +75,15 @@ def test_tables_named_like_the_sections_of_weights_are_no_weights(prefix: str, t
     # In the library they are not counted, whichever flash they go to.
     assert report.library is not None
     assert 0 < report.library.tables < groups["flash"]["tables"] < 2000
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("region", ["axisram1", "axisram3456"])
+def test_states_pinned_to_memory_that_is_the_applications(region: str, tmp_path: Path) -> None:
+    out, place = tmp_path / "package", tmp_path / "place.toml"
+    place.write_text(f'[memory]\n"layers.3.*" = "{region}"\n')
+    arguments = [str(EXAMPLES / "shakespeare-moe"), "--board", "nucleo-n657x0-q", "--scheme", "w4a8", "--context", "32"]
+    assert main(["build", *arguments, "--place", str(place), "-o", str(out)]) == 0
+    assert f"- `{region}` needs the application to switch it on" in (out / "README.md").read_text()
+    (result,) = check_package(out, check_memory=True)
+    assert result.passed
