@@ -227,3 +227,16 @@ def test_a_gdb_that_does_not_know_the_processor_is_not_taken(
     stranger.chmod(0o755)
     assert main(["debug", str(package), "--gdb", str(stranger)]) == 4
     assert "does not know aarch64" in capsys.readouterr().err
+
+
+@pytest.mark.emulator
+def test_a_gdb_by_a_relative_path(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bin").mkdir()
+    mine = tmp_path / "bin" / "gdb"
+    mine.write_text("#!/bin/sh\nexit 0\n")
+    mine.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert main(["debug", str(package), "--gdb", "bin/gdb", "--print-only", "--json"]) == 0
+    assert f"{shlex.quote(str(mine))} -q" in json.loads(capsys.readouterr().out)["gdb"]

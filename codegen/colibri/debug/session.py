@@ -72,7 +72,7 @@ def find_gdb(board: Board, emulator: Emulator, program: str | None = None) -> st
         elif not _knows(found, _ASKED[arch]):
             reasons.append(f"{name} does not know {_ASKED[arch]}")
         else:
-            return found
+            return str(Path(found).absolute())  # it is started in another folder
     raise ToolMissing(", ".join(reasons), where=f"board {board.id}", hint="sudo apt-get install gdb-multiarch")
 
 
