@@ -12,8 +12,9 @@ from small_models import HOST_BOARD, ORACLE, load_graph, sensor
 
 from colibri.boards.load import board_names
 from colibri.cli import main
+from colibri.cli.output import make_console
 from colibri.graph.interpret import Reference
-from colibri.inspection import ram_left
+from colibri.inspection import inspect_checkpoint, print_inspection, ram_left
 from colibri.package import Block, Memory
 from colibri.passes.quantise import Scheme
 from colibri.passes.sharing import Room
@@ -138,9 +139,10 @@ def test_boards(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_inspect_says_once_where_everything_fits(capsys: pytest.CaptureFixture[str]) -> None:
     """And of each other board what serves there, or what is missing at least."""
-    source = str(ORACLE.parents[1] / "examples" / "shakespeare-moe")
-    facts = parsed(capsys, "inspect", source)
-    lines = text(capsys, "inspect", source).splitlines()
+    inspection = inspect_checkpoint(ORACLE.parents[1] / "examples" / "shakespeare-moe", None)
+    facts = json.loads(inspection.to_json())
+    print_inspection(inspection, make_console())
+    lines = capsys.readouterr().out.splitlines()
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.split()[:1]}
     for board in board_names():
         fits = [fit for fit in facts["fits"] if fit["board"] == board]
