@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
 from colibri.paths import data_folder
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
     """Render a file of `templates/`; an undefined name is an error, never an empty string. HTML is escaped."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """One for all, since it keeps what it has compiled: a package is made of a dozen templates."""
     import jinja2
 
     from colibri.emit.c_layout import lay_out
@@ -22,4 +33,4 @@ def render(template: str, values: Mapping[str, object]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["c_layout"] = lay_out
-    return environment.get_template(template).render(**values)
+    return environment
