@@ -13,8 +13,6 @@ from colibri import __version__
 from colibri.boards.profile import Board, Holds, MemoryKind, for_regions
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
-from colibri.checkpoint.layout import stays_inside
-from colibri.checkpoint.untrusted import read_bounded
 from colibri.emit.literals import checked_prefix, identifier
 from colibri.emit.model_bin import ModelBin, build_model_bin
 from colibri.emit.module import Module, build_module
@@ -38,7 +36,6 @@ from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.vectors import make_vectors, save_vectors
 
 RECIPE_SCHEMA = 1
-_TOKENIZER_BYTES = 64 << 20
 _KERNEL_BYTES = 1024  # where nothing was measured
 _OTHER_CODE_BYTES = 8192  # beside the kernels: runtime, port, program, their constants; rounded up
 
@@ -124,9 +121,9 @@ def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Com
         UsageError: options that cannot be meant.
     """
     checkpoint = Checkpoint.open(path)
-    if checkpoint.path.resolve().is_relative_to(resolved_output(out)):
+    if path.resolve().is_relative_to(resolved_output(out)):
         raise UsageError("the checkpoint lies in it", where=str(out), hint="choose another folder with -o")
-    name = printable(checkpoint.path.resolve().name)
+    name = printable(checkpoint.name)
     prefix = identifier(name) if options.prefix is None else checked_prefix(options.prefix)
     graph = build_graph(checkpoint, options)
     kernels = KernelSet(board.kernels)
@@ -181,7 +178,7 @@ def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Com
     package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     model_bytes = sum(len(file.data) for file in files)
     vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=placement.memory.total)
-    tokenizer = _tokenizer(checkpoint.path) if tokens else None
+    tokenizer = checkpoint.tokenizer() if tokens else None
     return Contents(package, graph, module, files, recipe, save_vectors(vectors), licence, tokenizer)
 
 
@@ -234,12 +231,6 @@ def _refuse_beyond_32_bits(size: int, what: str, hint: str) -> None:
     if size >= 1 << 32:
         what = f"the {what} would have {size:,} bytes, more than offsets of 32 bits reach"
         raise BadInput(what, where="plan", hint=hint)
-
-
-def _tokenizer(folder: Path) -> bytes | None:
-    """The checkpoint's tokenizer.json, for `colibri run`; it does not go into the firmware."""
-    path = folder / "tokenizer.json"
-    return read_bounded(stays_inside(folder, path.name), _TOKENIZER_BYTES) if path.is_file() else None
 
 
 def kept_experts(graph: Graph) -> list[list[int]]:

@@ -93,7 +93,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             if kv is StateType.F16 and not graph.states:
                 continue
             quantise_graph(graph, scheme)
-            name = printable(checkpoint.path.resolve().name)
+            name = printable(checkpoint.name)
             manifest = make_manifest(graph, name, Options(scheme, kv), checkpoint.licence())
             packed, planned = {}, dict[Hashable, Memory]()
             for kernels in dict.fromkeys(board.kernels for board in boards):

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from colibri.checkpoint.config import Config, read_rope
+from colibri.checkpoint.files import LocalFile
 from colibri.errors import BadInput
 
 
 def config_of(**table: object) -> Config:
-    return Config(Path("m/config.json"), table)
+    return Config("m/config.json", table)
 
 
 def refused(call: Callable[[], object]) -> str:
@@ -131,27 +132,27 @@ def test_rope_that_contradicts_itself() -> None:
 def test_not_json(text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(text)
-    message = refused(lambda: Config.read(file))
+    message = refused(lambda: Config.read(LocalFile(file)))
     assert words in message and str(file) in message and len(message) < 600
 
 
 def test_odd_files(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
-    assert "no such file" in refused(lambda: Config.read(file))
+    assert "no such file" in refused(lambda: Config.read(LocalFile(file)))
     file.mkdir()
-    assert "is not a file" in refused(lambda: Config.read(file))
+    assert "is not a file" in refused(lambda: Config.read(LocalFile(file)))
     file.rmdir()
     file.write_bytes(b'{\n"a": "\xff"}')
-    assert "line 2 is not UTF-8" in refused(lambda: Config.read(file))
+    assert "line 2 is not UTF-8" in refused(lambda: Config.read(LocalFile(file)))
     file.write_bytes(b"\xef\xbb\xbf" + json.dumps({"a": 1}).encode())
-    assert Config.read(file).integer("a") == 1
+    assert Config.read(LocalFile(file)).integer("a") == 1
     with file.open("wb") as big:
         big.truncate((8 << 20) + 1)
-    assert "more than the 8388608" in refused(lambda: Config.read(file))
+    assert "more than the 8388608" in refused(lambda: Config.read(LocalFile(file)))
 
 
 def test_hostile_text_is_printed_harmlessly(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text('{"a": "\\u001b[2J\\ud800\\n' + "x" * 5000 + '"}')
-    message = refused(lambda: Config.read(file).text("a", choices=("b",)))
+    message = refused(lambda: Config.read(LocalFile(file)).text("a", choices=("b",)))
     assert message.isprintable() and message.encode() and len(message) < 400

@@ -84,7 +84,7 @@ json_values = st.recursive(
 @QUIET
 @given(table=st.dictionaries(st.sampled_from(["k", "j", "rope_parameters", "rope_scaling", "rope_theta"]), json_values))
 def test_accessors_on_any_value(table: dict[str, object]) -> None:
-    config = Config(Path("config.json"), table)
+    config = Config("config.json", table)
     calls = (
         lambda: config.integer("k|j"),
         lambda: config.number("k|j"),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from make_bad import Arrays, data_of, header_of, write_arrays, write_raw
 
-from colibri.checkpoint.header import read_header
+from colibri.checkpoint.files import LocalFile
+from colibri.checkpoint.forms.safetensors_header import read_header
 from colibri.errors import BadInput
 
 ARRAYS: Arrays = {
@@ -23,7 +24,7 @@ ARRAYS: Arrays = {
 
 def refusal(file: Path) -> str:
     with pytest.raises(BadInput) as caught:
-        read_header(file)
+        read_header(LocalFile(file))
     assert str(file) in str(caught.value)
     return str(caught.value)
 
@@ -31,7 +32,7 @@ def refusal(file: Path) -> str:
 def test_sound_file(tmp_path: Path) -> None:
     file = tmp_path / "x.safetensors"
     write_arrays(file, ARRAYS)
-    header = read_header(file)
+    header = read_header(LocalFile(file))
     assert list(header.tensors) == ["a", "b", "s"]
     assert header.tensors["a"].dtype == "F32" and header.tensors["a"].shape == (2, 3)
     assert header.tensors["s"].shape == () and (header.tensors["s"].begin, header.tensors["s"].end) == (32, 40)
@@ -81,7 +82,7 @@ def test_damaged_header(header: dict[str, Any] | str, words: str, tmp_path: Path
 
 def test_damaged_file(tmp_path: Path) -> None:
     file = tmp_path / "x.safetensors"
-    assert "No such file" in refusal(file)
+    assert "no such file" in refusal(file)
     file.write_bytes(b"")
     assert "too short for safetensors: 0 bytes" in refusal(file)
     file.write_bytes(b"\1\0\0\0\0\0\0")

@@ -29,8 +29,8 @@ def test_no_folder(tmp_path: Path) -> None:
 def test_a_file_stands_for_its_folder_when_it_is_the_only_one(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     file = tmp_path / "model.safetensors"
-    assert Checkpoint.open(file).path == tmp_path
-    assert Checkpoint.open(str(file)).path == tmp_path
+    assert Checkpoint.open(file).where == str(tmp_path)
+    assert Checkpoint.open(str(file)).name == tmp_path.name
     assert "is not a folder" in refusal(tmp_path / "config.json")
     write_arrays(tmp_path / "other.safetensors", {})
     assert "one of several weight files" in refusal(file)

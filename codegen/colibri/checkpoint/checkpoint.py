@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colibri.checkpoint.config import FILE_NAME, Config
-from colibri.checkpoint.header import format_shape
-from colibri.checkpoint.layout import find_weights, stays_inside
+from colibri.checkpoint.files import read_whole
+from colibri.checkpoint.forms import open_form
 from colibri.checkpoint.licence import find_licence
-from colibri.checkpoint.tensors import FP8, Tensors
-from colibri.checkpoint.untrusted import is_regular_file
+from colibri.checkpoint.source import FP8, Opened, format_shape
+from colibri.checkpoint.tokenizer import FILE_NAME as TOKENIZER_NAME
 from colibri.errors import BadInput, ColibriError, shown
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _NAMED = 3  # names that an error lists before it only counts
 _NEIGHBOURS = 24
+_TOKENIZER_BYTES = 64 << 20
 _SCALES = "_scale_inv"  # behind the name of a tensor of 8-bit floats
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole component of a dotted name
 
@@ -42,47 +43,39 @@ class Dropped:
 
 
 class Checkpoint:
-    """An opened checkpoint folder.
+    """An opened checkpoint, whatever its form.
 
     Attributes:
-        path: the folder.
-        config: its config.json.
+        name: of the model, as its folder or file is called.
+        where: how errors name the checkpoint.
+        config: its config.json, or what says the same.
     """
 
-    def __init__(self, path: Path, config: Config, tensors: Tensors, set_aside: Iterable[Dropped] = ()) -> None:
-        """Wrap what was read already; `open` is the usual way in.
+    def __init__(self, opened: Opened) -> None:
+        """Wrap what a form read; `open` is the usual way in.
 
         Raises:
             BadInput: the config says that weights are quantised in a way that is not read.
         """
-        self.path = path
-        self.config = config
-        self._tensors = tensors
-        self._block = _block_of_scales(config)
+        self.name = opened.name
+        self.where = opened.folder.where
+        self.config = opened.config
+        self._opened = opened
+        self._tensors = tensors = opened.tensors
+        self._block = _block_of_scales(opened.config)
         self._scales = {f"{name}{_SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
         self._names = tuple(name for name in tensors.names() if name not in self._scales)
         self._left = dict.fromkeys(self._names)
-        self._dropped = list(set_aside)
+        self._dropped = [Dropped(name, reason) for name, reason in opened.set_aside.items()]
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Open a folder (or the only .safetensors file of one): read config.json and all headers, no weights.
+        """Open a folder, or a file that is a checkpoint: read config and headers, no weights.
 
         Raises:
-            BadInput: anything that is not a complete, plain, unquantised safetensors checkpoint.
+            BadInput: anything that is not a complete, plain, unquantised checkpoint in a form that is read.
         """
-        weights = find_weights(Path(path))
-        config_file = weights.folder / FILE_NAME
-        if not is_regular_file(config_file):
-            native = is_regular_file(weights.folder / "params.json")
-            raise BadInput(
-                f"no {FILE_NAME}",
-                where=shown(str(weights.folder)),
-                hint="params.json is the vendor's own form: give the folder in Hugging Face form" if native else "",
-            )
-        config = Config.read(stays_inside(config_file.parent, config_file.name))
-        set_aside = [Dropped(name, reason) for name, reason in weights.ignored.items()]
-        return cls(weights.folder, config, Tensors(weights), set_aside)
+        return cls(open_form(Path(path)))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all tensors, sorted, taken ones too; scales of 8-bit floats are part of their tensor."""
@@ -199,7 +192,7 @@ class Checkpoint:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             raise BadInput(
                 f"{len(names)} tensor(s) that this model does not have: {listed}{more}",
-                where=shown(str(self.path)),
+                where=self.where,
                 hint=f"{FILE_NAME} and the weights disagree, or the model is a variant that is not supported",
             )
         return list(self._dropped)
@@ -210,18 +203,25 @@ class Checkpoint:
 
     def licence(self) -> str | None:
         """Return the licence that the checkpoint states of itself, one line, or None where it states none."""
-        return find_licence(self.path, self.config, self._tensors.metadata)
+        return find_licence(self._opened.folder, self.config, self._tensors.metadata)
+
+    def tokenizer(self) -> bytes | None:
+        """Return what its tokenizer.json holds, or None where there is no tokenizer. BadInput: it cannot be read."""
+        folder = self._opened.folder
+        if self._opened.tokenizer is None and folder.has(TOKENIZER_NAME):
+            return read_whole(folder.file(TOKENIZER_NAME), _TOKENIZER_BYTES)
+        return self._opened.tokenizer
 
     def _claim(self, name: str) -> None:
         if name not in self._left:
-            raise ColibriError(f"importer uses tensor '{shown(name)}' twice", where=shown(str(self.path)))
+            raise ColibriError(f"importer uses tensor '{shown(name)}' twice", where=self.where)
         del self._left[name]
 
     def _missing(self, name: str) -> BadInput:
         near = nearest_name(name, self._left or self.names())
         return BadInput(
             f"no tensor '{shown(name)}'",
-            where=shown(str(self.path)),
+            where=self.where,
             hint=f"the nearest name is '{shown(near)}'" if near else "",
         )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from colibri.checkpoint.untrusted import json_kind, parse_object, read_bounded
+from colibri.checkpoint.files import Bytes, read_whole
+from colibri.checkpoint.untrusted import json_kind, parse_object
 from colibri.errors import BadInput, shown
 
 _T = TypeVar("_T")
@@ -27,27 +27,27 @@ class Config:
     one is given, None from the ``optional_`` accessors, and BadInput otherwise.
 
     Attributes:
-        path: the JSON file.
+        where: how errors name the file.
         table: the values as parsed.
         prefix: dotted path of this table in the file, with the dot at its end; empty for the file itself.
     """
 
-    path: Path
+    where: str
     table: Mapping[str, Any]
     prefix: str = ""
 
     @classmethod
-    def read(cls, path: Path) -> Config:
+    def read(cls, file: Bytes) -> Config:
         """Read a JSON file of at most 8 MiB.
 
         Raises:
-            BadInput: absent, unreadable, too long, not JSON (with the line), a key twice, or not an object.
+            BadInput: unreadable, too long, not JSON (with the line), a key twice, or not an object.
         """
-        return cls(path, parse_object(read_bounded(path, _MAX_BYTES), where=shown(str(path))))
+        return cls(file.where, parse_object(read_whole(file, _MAX_BYTES), where=file.where))
 
     def error(self, key: str, what: str, hint: str = "") -> BadInput:
         """Return (not raise) the BadInput that says `what` of `key`: ``FILE: KEY what; hint``."""
-        return BadInput(f"{shown(self.prefix + key)} {what}", where=shown(str(self.path)), hint=hint)
+        return BadInput(f"{shown(self.prefix + key)} {what}", where=self.where, hint=hint)
 
     def has(self, key: str) -> bool:
         """Return whether `key` (or one of its alternatives) is present and not null."""
@@ -141,7 +141,7 @@ class Config:
         name, value = found
         if not isinstance(value, dict):
             raise self._unexpected(name, value, "an object {…}")
-        return Config(self.path, value, f"{self.prefix}{name}.")
+        return Config(self.where, value, f"{self.prefix}{name}.")
 
     def _find(self, key: str) -> tuple[str, Any] | None:
         present = [(name, self.table[name]) for name in key.split("|") if self.table.get(name) is not None]
@@ -157,7 +157,7 @@ class Config:
     def _required(self, key: str, value: _T | None) -> _T:
         if value is None:
             names = [self.prefix + name for name in key.split("|")]
-            raise BadInput(f"has no {_either(names)}", where=shown(str(self.path)))
+            raise BadInput(f"has no {_either(names)}", where=self.where)
         return value
 
     def _items(self, key: str) -> list[tuple[str, Any]]:

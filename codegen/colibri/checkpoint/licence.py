@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from colibri.checkpoint.config import Config
-from colibri.checkpoint.layout import stays_inside
-from colibri.checkpoint.untrusted import is_regular_file, read_bounded
+from colibri.checkpoint.files import Folder, read_whole
 from colibri.errors import BadInput, shown
 
 _MAX_BYTES = 1 << 20
@@ -17,11 +15,11 @@ _FIELD = re.compile(r"^(license_name|license):[ \t]*([^\s#].*?)\s*$", re.MULTILI
 _FILES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md", "COPYING")
 
 
-def find_licence(folder: Path, config: Config, metadata: Mapping[str, str]) -> str | None:
+def find_licence(folder: Folder, config: Config, metadata: Mapping[str, str]) -> str | None:
     """Return the licence on one printable line, or None.
 
     Looked for in the front matter of README.md (``license``, or ``license_name`` where that is ``other``), in
-    config.json, in the metadata of the safetensors files, then in the first line of a licence file. The statement is
+    config.json, in the metadata of the weights, then in the first line of a licence file. The statement is
     only passed on; a file that cannot be read states nothing.
     """
     value = config.table.get("license")
@@ -30,26 +28,23 @@ def find_licence(folder: Path, config: Config, metadata: Mapping[str, str]) -> s
     return shown(" ".join(stated.split())) if stated else None
 
 
-def _from_card(folder: Path) -> str | None:
-    front = _FRONT_MATTER.search(_text(folder / "README.md"))
+def _from_card(folder: Folder) -> str | None:
+    front = _FRONT_MATTER.search(_text(folder, "README.md"))
     fields = {key: text.strip("'\"") for key, text in _FIELD.findall(front.group(1))} if front else {}
     licence = fields.get("license")
     return fields.get("license_name", licence) if licence == "other" else licence
 
 
-def _from_file(folder: Path) -> str | None:
+def _from_file(folder: Folder) -> str | None:
     for name in _FILES:
-        line = next((line for line in _text(folder / name).splitlines() if line.strip(" #\t")), None)
+        line = next((line for line in _text(folder, name).splitlines() if line.strip(" #\t")), None)
         if line:
             return line.strip(" #\t")
     return None
 
 
-def _text(file: Path) -> str:
-    if not is_regular_file(file):
-        return ""
+def _text(folder: Folder, name: str) -> str:
     try:
-        stays_inside(file.parent, file.name)
-        return read_bounded(file, _MAX_BYTES).decode("utf-8", errors="replace")
+        return read_whole(folder.file(name), _MAX_BYTES).decode("utf-8", errors="replace")
     except BadInput:
         return ""

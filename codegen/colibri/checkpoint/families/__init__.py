@@ -79,14 +79,14 @@ def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     if model_type is None:
         raise BadInput(
             "no model_type, and not the keys of a sensor model",
-            where=str(config.path),
+            where=config.where,
             hint=f"supported model types: {', '.join(family_names())}",
         )
     importer = _importers().get(model_type)
     if importer is None:
         raise BadInput(
             f"model type {model_type!r} is not supported",
-            where=str(config.path),
+            where=config.where,
             hint=f"supported model types: {', '.join(family_names())}",
         )
     graph = importer(checkpoint, options)

@@ -325,7 +325,7 @@ class Builder:
         if not self.checkpoint.has("lm_head.weight"):
             raise BadInput(
                 "lm_head.weight is missing and tie_word_embeddings is false",
-                where=str(self.checkpoint.path),
+                where=self.checkpoint.where,
                 hint="set tie_word_embeddings to true if the head really is the embedding",
             )
         return self.matrix("head", "lm_head", self.numbers.vocab, self.numbers.hidden, "vocab_size", bias=bias)
@@ -340,7 +340,7 @@ class Builder:
             if not np.array_equal(stored, embedding.dense):
                 raise BadInput(
                     "tie_word_embeddings is true, but a different lm_head.weight is stored",
-                    where=str(checkpoint.path),
+                    where=checkpoint.where,
                     hint="set tie_word_embeddings to false to use it, or remove it",
                 )
             self.graph.dropped.append(f"lm_head.weight: {_TIED}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from colibri.checkpoint.config import Config
 from colibri.checkpoint.families.decoder import Builder
-from colibri.errors import BadInput, shown
+from colibri.errors import BadInput
 from colibri.graph.float32 import Float
 from colibri.graph.graph import BufferKind
 from colibri.graph.ops import Add, AddWeighted, Experts, Gated, GroupedRouter, Linear, Router
@@ -147,7 +147,7 @@ def multiply(build: Builder, name: str, factor: float) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             products = values * np.float32(factor)
         if not np.isfinite(products).all():
-            where = shown(str(build.checkpoint.config.path))
+            where = build.checkpoint.config.where
             raise BadInput(f"the factors make {name} {factor:g} times as large, which is beyond fp32", where=where)
         return products
 

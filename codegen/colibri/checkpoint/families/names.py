@@ -33,7 +33,7 @@ class Names:
             BadInput: a tensor of an unknown name, or of a layer or an expert that config.json does not have.
         """
         known = re.compile(rf"model\.layers\.(?P<layer>[0-9]+)\.(?:{_OF_A_LAYER}|{self.layer})|{_AROUND}|{self.around}")
-        where = str(checkpoint.path)
+        where = checkpoint.where
         for name in checkpoint.left():
             match = known.fullmatch(name)
             name = shown(name)

@@ -7,27 +7,21 @@ byte range, then the data. The ranges must cover the data exactly, without hole 
 from __future__ import annotations
 
 import math
-import stat
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from colibri.checkpoint.files import Bytes
+from colibri.checkpoint.source import BITS, format_shape
 from colibri.checkpoint.untrusted import json_kind, parse_object
 from colibri.errors import BadInput, shown
 
-HEADER_LENGTH = struct.Struct("<Q")
+_HEADER_LENGTH = struct.Struct("<Q")
 _MAX_HEADER_BYTES = 100_000_000  # what the format's own library reads
 _MAX_RANK = 8
 _METADATA = "__metadata__"
 _LFS_POINTER = b"version https://git-lfs"
 _AGAIN = "download the file again"
-_BITS = {
-    "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
-    "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
-    "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
-    "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,55 +46,47 @@ class Header:
     """Attributes:
     tensors: entries by name, in file order.
     metadata: free text that the writer left.
+    begin: first byte of the data section in the file.
     """
 
     tensors: dict[str, Entry]
     metadata: dict[str, str]
+    begin: int
 
 
-def read_header(path: Path) -> Header:
+def read_header(file: Bytes) -> Header:
     """Read and check the header of a safetensors file.
 
     Raises:
-        BadInput: not a file, not safetensors, a name twice, a tensor whose shape × dtype is not its byte range, ranges
-            with a hole or an overlap, a data section shorter or longer than the ranges say.
+        BadInput: not safetensors, a name twice, a tensor whose shape × dtype is not its byte range, ranges with a hole
+            or an overlap, a data section shorter or longer than the ranges say.
     """
-    where = shown(str(path))
-    raw, data_bytes = _read_raw(path, where)
+    where = file.where
+    raw = _read_raw(file)
+    begin = _HEADER_LENGTH.size + len(raw)
     table = parse_object(raw, where=f"{where}: header", noun="name", hint=_AGAIN)
     metadata = _metadata(table.pop(_METADATA, {}), where)
     tensors = {name: _entry(name, fields, where) for name, fields in table.items()}
-    _check_cover(tensors, data_bytes, where)
-    return Header(dict(sorted(tensors.items(), key=lambda item: item[1].begin)), metadata)
+    _check_cover(tensors, file.size - begin, where)
+    return Header(dict(sorted(tensors.items(), key=lambda item: item[1].begin)), metadata, begin)
 
 
-def _read_raw(path: Path, where: str) -> tuple[bytes, int]:
-    """Return the header's bytes and the length of the data section."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise BadInput("is not a file", where=where)
-        with path.open("rb") as file:
-            start = file.read(len(_LFS_POINTER))
-            if start == _LFS_POINTER:
-                raise BadInput("is a Git LFS pointer, not the weights", where=where, hint="run `git lfs pull` there")
-            if len(start) < HEADER_LENGTH.size:
-                raise BadInput(f"is too short for safetensors: {status.st_size} bytes", where=where, hint=_AGAIN)
-            (length,) = HEADER_LENGTH.unpack_from(start)
-            rest = status.st_size - HEADER_LENGTH.size
-            if length > rest:
-                raise BadInput(
-                    f"header longer than the file: it says {length} bytes, {rest} are there", where=where, hint=_AGAIN
-                )
-            if length > _MAX_HEADER_BYTES:
-                raise BadInput(f"header of {length} bytes, more than {_MAX_HEADER_BYTES}", where=where)
-            file.seek(HEADER_LENGTH.size)
-            raw = file.read(length)
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", where=where) from None
-    if len(raw) != length:
-        raise BadInput("changed while it was read", where=where)
-    return raw, rest - length
+def _read_raw(file: Bytes) -> bytes:
+    where = file.where
+    start = bytes(file.read(0, min(file.size, len(_LFS_POINTER))))
+    if start == _LFS_POINTER:
+        raise BadInput("is a Git LFS pointer, not the weights", where=where, hint="run `git lfs pull` there")
+    if len(start) < _HEADER_LENGTH.size:
+        raise BadInput(f"is too short for safetensors: {file.size} bytes", where=where, hint=_AGAIN)
+    (length,) = _HEADER_LENGTH.unpack_from(start)
+    rest = file.size - _HEADER_LENGTH.size
+    if length > rest:
+        raise BadInput(
+            f"header longer than the file: it says {length} bytes, {rest} are there", where=where, hint=_AGAIN
+        )
+    if length > _MAX_HEADER_BYTES:
+        raise BadInput(f"header of {length} bytes, more than {_MAX_HEADER_BYTES}", where=where)
+    return bytes(file.read(_HEADER_LENGTH.size, length))
 
 
 def _metadata(value: object, where: str) -> dict[str, str]:
@@ -121,13 +107,13 @@ def _entry(name: str, fields: Any, where: str) -> Entry:
     dtype, shape, offsets = fields.get("dtype"), _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
     if not isinstance(dtype, str):
         raise refuse("has no dtype")
-    if dtype not in _BITS:
+    if dtype not in BITS:
         raise refuse(f"has the unknown dtype '{shown(dtype)}'")
     if shape is None or len(shape) > _MAX_RANK:
         raise refuse(f"has a shape that is not a list of at most {_MAX_RANK} sizes")
     if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise refuse("has data_offsets that are not [begin, end]")
-    bits, span = math.prod(shape) * _BITS[dtype], offsets[1] - offsets[0]
+    bits, span = math.prod(shape) * BITS[dtype], offsets[1] - offsets[0]
     if bits != span * 8:
         raise refuse(f"has {span} bytes, but its shape {format_shape(shape)} in {dtype} takes {-(-bits // 8)}")
     return Entry(dtype, shape, offsets[0], offsets[1])
@@ -157,8 +143,3 @@ def _check_cover(tensors: dict[str, Entry], data_bytes: int, where: str) -> None
         end, before = entry.end, name
     if end != data_bytes:
         raise BadInput(f"{data_bytes - end} bytes after the last tensor belong to no tensor", where=where, hint=_AGAIN)
-
-
-def format_shape(shape: tuple[int, ...]) -> str:
-    """Return a shape as people write it: ``8×32``, or ``scalar``."""
-    return "×".join(str(size) for size in shape) or "scalar"

@@ -1,0 +1,68 @@
+"""One file a form in which checkpoints lie on disk; no other module knows a form.
+
+To add a form: a file that makes an `Opened` of a file, and its line in `_BY_CONTENT`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from colibri.checkpoint.config import FILE_NAME as CONFIG_NAME
+from colibri.checkpoint.files import Folder, LocalFolder
+from colibri.checkpoint.forms.safetensors import INDEX, SINGLE, SUFFIX, open_safetensors
+from colibri.checkpoint.source import Opened
+from colibri.checkpoint.untrusted import is_folder, is_regular_file
+from colibri.errors import BadInput, shown
+
+_PLAIN_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+_PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+_DOWNLOAD = "`hf download OWNER/NAME --local-dir FOLDER` fetches a checkpoint"
+
+
+def open_form(path: Path) -> Opened:
+    """Recognise the form of a checkpoint and open it: config and the list of tensors, none of them read.
+
+    Args:
+        path: a folder, or the file that is the model.
+
+    Raises:
+        BadInput: no such folder, no weights in it, only pickles, or whatever the form refuses.
+    """
+    if is_folder(path):
+        return _open_folder(LocalFolder(path), path.resolve().name)
+    if not is_regular_file(path):
+        raise BadInput("no such checkpoint folder", where=shown(str(path)), hint=_DOWNLOAD)
+    folder = LocalFolder(path.parent)
+    if path.suffix != SUFFIX:
+        what = f"give the folder that holds {CONFIG_NAME} and {SINGLE}"
+        raise BadInput("is not a folder", where=shown(str(path)), hint=what)
+    present = folder.names()
+    if INDEX in present or any(name.endswith(SUFFIX) and name != path.name for name in present):
+        raise BadInput("is one of several weight files", where=shown(str(path)), hint="give its folder instead")
+    return _open_folder(folder, path.parent.resolve().name)
+
+
+def _open_folder(folder: Folder, name: str) -> Opened:
+    present = folder.names()
+    if INDEX in present or any(file.endswith(SUFFIX) for file in present):
+        return open_safetensors(folder, name)
+    raise _no_weights(folder, present)
+
+
+def _no_weights(folder: Folder, present: set[str]) -> BadInput:
+    where = folder.where
+    pickles = sorted(name for name in present if name.endswith(_PICKLE_SUFFIXES))
+    if pickles:
+        plain = _PLAIN_NAME.fullmatch(pickles[0])  # the hint is meant to be pasted into a shell
+        pickle = pickles[0] if plain else "pytorch_model.bin"
+        return BadInput(
+            f"only a pickle ('{shown(pickles[0])}'); opening one can run any code in it, so it is not read",
+            where=where,
+            hint='convert it where you trust it: python -c "import torch, safetensors.torch as s; '
+            f"s.save_file({{k: v.clone().contiguous() for k, v in torch.load('{pickle}', "
+            f"weights_only=True).items()}}, '{SINGLE}')\"",
+        )
+    if any(name.endswith(".gguf") for name in present):
+        return BadInput("holds GGUF, which is not read", where=where, hint=f"give the original with {SINGLE}")
+    return BadInput(f"no weights: neither {SINGLE} nor {INDEX}", where=where, hint=_DOWNLOAD)
