@@ -14,9 +14,9 @@ from pathlib import Path
 from colibri.debug.source import read_source
 from colibri.errors import BadInput
 from colibri.footprint.call_tree import disassemble
-from colibri.footprint.elf import READING_FAILED
 from colibri.footprint.stack_effects import READERS, Flow, Instruction
 from colibri.package import Package
+from colibri.symbol_table import READING_FAILED
 from colibri.toolchain.places import disassembler
 
 _SOURCE = "src/model.c"

@@ -6,7 +6,7 @@ import bisect
 from dataclasses import dataclass
 from pathlib import Path
 
-from colibri.errors import BadInput
+from colibri.symbol_table import SymbolKind, symbols_of
 
 
 @dataclass(frozen=True)
@@ -28,28 +28,15 @@ class Symbols:
         Raises:
             BadInput: not an ELF file.
         """
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-        from elftools.elf.sections import SymbolTableSection
-
         functions: set[tuple[int, int, str]] = set()
         values: dict[str, int] = {}
-        try:
-            with image.open("rb") as file:
-                elf = ELFFile(file)
-                thumb = 1 if elf["e_machine"] == "EM_ARM" else 0
-                table = elf.get_section_by_name(".symtab")
-                for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
-                    if not symbol.name or symbol["st_shndx"] == "SHN_UNDEF":
-                        continue
-                    address = symbol["st_value"]
-                    if symbol["st_info"]["type"] == "STT_FUNC":
-                        address &= ~thumb
-                        functions.add((address, symbol["st_size"], symbol.name))
-                    if symbol["st_info"]["type"] not in ("STT_FILE", "STT_SECTION"):
-                        values.setdefault(symbol.name, address)
-        except (ELFError, OSError) as error:
-            raise BadInput(f"no ELF file: {error}", where=str(image)) from None
+        table, thumb = symbols_of(image)
+        for symbol in table:
+            address = symbol.value
+            if symbol.kind is SymbolKind.FUNCTION:
+                address &= ~int(thumb)
+                functions.add((address, symbol.bytes, symbol.name))
+            values.setdefault(symbol.name, address)
         return cls(tuple(sorted(functions)), values)
 
     def function_at(self, address: int) -> str | None:

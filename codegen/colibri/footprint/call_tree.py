@@ -12,6 +12,9 @@ from colibri.footprint.compiler_frames import CompilerFrames, Frame
 from colibri.footprint.linker import parse_map
 from colibri.footprint.machine_code import Call, Code, MachineCode
 from colibri.footprint.stack_effects import READERS, Instruction, parse_disassembly
+from colibri.symbol_table import SymbolKind, symbols_of
+
+_STACK = ("port_stack_limit", "port_stack_top")
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class CallTree:
             raise BadInput(f"no reader for the machine code of {arch}", where=str(image))
         decode, comment, self.pushed = READERS[arch]
         self._frames = frames
-        symbols = _read_symbols(image, arch)
+        symbols = _read_symbols(image)
         self._functions, self.public, self.reserve = symbols.functions, symbols.public, symbols.reserve
         self._names: dict[int, str] = {}
         for start, _, name in self._functions:
@@ -161,28 +164,12 @@ class _SymbolTable:
     reserve: int
 
 
-def _read_symbols(image: Path, arch: str) -> _SymbolTable:
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.sections import SymbolTableSection
-
-    functions: set[tuple[int, int, str]] = set()
-    public: set[str] = set()
-    limits: dict[str, int] = {}
-    thumb = 1 if arch == "arm" else 0
-    try:
-        with image.open("rb") as file:
-            table = ELFFile(file).get_section_by_name(".symtab")
-            for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
-                kind, address = symbol["st_info"]["type"], symbol["st_value"] & ~thumb
-                if symbol["st_shndx"] == "SHN_UNDEF" or not symbol.name:
-                    continue
-                if kind == "STT_FUNC":
-                    functions.add((address, symbol["st_size"], symbol.name))
-                    public |= {symbol.name} if symbol["st_info"]["bind"] == "STB_GLOBAL" else set()
-                elif symbol.name in ("port_stack_limit", "port_stack_top"):
-                    limits[symbol.name] = symbol["st_value"]
-    except (ELFError, OSError) as error:
-        raise BadInput(f"no ELF file: {error}", where=str(image)) from None
-    reserve = limits.get("port_stack_top", 0) - limits.get("port_stack_limit", 0)
-    return _SymbolTable(sorted(functions), frozenset(public), reserve)
+def _read_symbols(image: Path) -> _SymbolTable:
+    table, thumb = symbols_of(image)
+    functions = [symbol for symbol in table if symbol.kind is SymbolKind.FUNCTION]
+    limits = {symbol.name: symbol.value for symbol in table if symbol.name in _STACK}
+    return _SymbolTable(
+        sorted({(symbol.value & ~int(thumb), symbol.bytes, symbol.name) for symbol in functions}),
+        frozenset(symbol.name for symbol in functions if symbol.public),
+        limits.get(_STACK[1], 0) - limits.get(_STACK[0], 0),
+    )

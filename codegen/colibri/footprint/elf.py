@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.errors import BadInput
-from colibri.footprint.symbols import Symbol, SymbolKind, read_symbols
-
-# All of these come out of pyelftools, besides its own, when a table of the file is damaged.
-READING_FAILED = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)
+from colibri.symbol_table import READING_FAILED, Symbol, SymbolKind, read_symbols
 
 
 @dataclass(frozen=True)

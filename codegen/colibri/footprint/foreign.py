@@ -13,7 +13,7 @@ from colibri.footprint.embedded import EmbeddedModel, find_models
 from colibri.footprint.layout import Extent, Layout, lay_out, members
 from colibri.footprint.owners import Content, Owner, content
 from colibri.footprint.report import SCHEMA, RegionUse, Report, grouped
-from colibri.footprint.symbols import Symbol, SymbolKind
+from colibri.symbol_table import Symbol, SymbolKind
 
 _REGION = re.compile(r"^colibri_region_(.+)_(origin|length)$")
 _FLASH = re.compile(r"flash|rom|[qo]spi|xip|nor", re.IGNORECASE)

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, cast
 import msgspec
 
 from colibri.errors import BadInput, in_bytes
-from colibri.footprint.elf import READING_FAILED
+from colibri.symbol_table import READING_FAILED
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):[ ]*\t([^\n]*)$", re.MULTILINE)  # GNU objdump, and LLVM's with its spaces
 _UNREAD = (".2byte", ".4byte", ".insn", ".inst", "<unknown>", ";")  # how disassemblers show what they do not know
@@ -25,9 +26,8 @@ class Flow(Enum):
     STOP = auto()  # returns, or traps
 
 
-@dataclass(frozen=True)
-class Instruction:
-    """One line of the disassembly.
+class Instruction(NamedTuple):
+    """One line of the disassembly; a program with a C library has a hundred thousand.
 
     Attributes:
         name: mnemonic.
@@ -95,7 +95,7 @@ def parse_disassembly(text: str, comment: str) -> list[Instruction]:
             operands = f"{more} {operands}"
         if (name, operands.strip()) in (("bx", "ip"), ("bx", "r12")) and (far := _thunk_target(found[-2:])) is not None:
             name, operands = "b.w", f"{far:x}"
-        label = _LABEL.search(line)
+        label = _LABEL.search(line) if "<" in line else None
         found.append(Instruction(int(address, 16), name, operands.strip(), label[1] if label else "", rest.strip()))
     return found
 

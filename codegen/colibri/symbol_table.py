@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from colibri.errors import BadInput
@@ -11,7 +12,11 @@ from colibri.errors import BadInput
 _ENTRY_32 = ("IIIBBH", (0, 1, 2, 3, 5))
 _ENTRY_64 = ("IBBHQQ", (0, 4, 5, 1, 3))
 _STT_SECTION, _STT_FILE = 3, 4
+_STB_LOCAL, _STB_GLOBAL = 0, 1
 _UNDEFINED, _FIRST_SPECIAL, _ABSOLUTE = 0, 0xFF00, 0xFFF1
+
+# All of these come out of pyelftools, besides its own, when a table of the file is damaged.
+READING_FAILED = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)
 
 
 class SymbolKind(IntEnum):
@@ -31,6 +36,7 @@ class Symbol(NamedTuple):
         bytes: its length; 0 when the assembler source does not say.
         section: where it is; empty for an absolute one.
         file: source file of a local symbol; empty when not known, as for every global one.
+        public: whether other files see it, and none replaces it; neither local nor weak.
     """
 
     name: str
@@ -39,6 +45,26 @@ class Symbol(NamedTuple):
     section: str
     kind: SymbolKind
     file: str
+    public: bool
+
+
+def symbols_of(image: Path) -> tuple[list[Symbol], bool]:
+    """The symbols of a file, as `read_symbols` gives them, and whether bit 0 of a function only says that it is Thumb.
+
+    Raises:
+        BadInput: not an ELF file, or a damaged one.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with image.open("rb") as file:
+            elf = ELFFile(file)
+            return read_symbols(elf), elf["e_machine"] == "EM_ARM"
+    except BadInput as error:
+        raise BadInput(error.what, where=str(image)) from None
+    except (ELFError, *READING_FAILED) as error:
+        raise BadInput(f"no ELF file: {error}", where=str(image)) from None
 
 
 def read_symbols(elf: Any) -> list[Symbol]:
@@ -67,10 +93,12 @@ def read_symbols(elf: Any) -> list[Symbol]:
     for fields in entry.iter_unpack(raw):
         at, value, size, info, index = (fields[one] for one in order)
         name = names[at : names.find(b"\0", at)].decode(errors="replace")
-        local, kind = info >> 4 == 0, info & 15
+        bound, kind = info >> 4, info & 15
         if kind == _STT_FILE:
             file = name
         elif name and kind != _STT_SECTION and index != _UNDEFINED and (index < _FIRST_SPECIAL or index == _ABSOLUTE):
             section = "" if index == _ABSOLUTE else sections[index]
-            found.append(Symbol(name, value, size, section, kinds.get(kind, SymbolKind.OTHER), file if local else ""))
+            source = file if bound == _STB_LOCAL else ""
+            meant = kinds.get(kind, SymbolKind.OTHER)
+            found.append(Symbol(name, value, size, section, meant, source, bound == _STB_GLOBAL))
     return found
