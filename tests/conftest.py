@@ -1,8 +1,20 @@
-"""Ends the run with what the boards answered: one digest per model, and the instructions it took."""
+"""What tests of all folders share; and at the end of a run what the boards answered, one digest a model."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from shared_objects import SharedObjects
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> SharedObjects:
+    """Objects that packages lend to each other, also those of other processes of the same run."""
+    own = tmp_path_factory.getbasetemp()
+    store = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "objects"
+    store.mkdir(exist_ok=True)
+    return SharedObjects(store)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

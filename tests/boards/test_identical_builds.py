@@ -4,19 +4,21 @@ import filecmp
 from pathlib import Path
 
 import pytest
-from board_packages import EXAMPLES, PRUNED, Make
+from board_packages import EXAMPLES, PRUNED
 
-from colibri.generate import Options
+from colibri.boards.load import load_board
+from colibri.generate import Options, generate
 from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 
 
 @pytest.mark.parametrize("board", ["stm32f405", "riscv-virt-rv32imac", "x86-64-v3"])
-def test_two_builds_in_different_folders(board: str, make: Make) -> None:
+def test_two_builds_in_different_folders(board: str, tmp_path: Path) -> None:
     options = Options(Scheme.W4A8, prefill=4, context=32, drop=PRUNED)
     folders = []
     for name in ("here", "deeper/and/elsewhere"):
-        folder, _ = make(EXAMPLES / "shakespeare-moe", board, options, name)
+        folder = tmp_path / name
+        generate(EXAMPLES / "shakespeare-moe", load_board(board), options, folder)
         build(folder)
         folders.append(folder)
     files = [sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file()) for folder in folders]
