@@ -10,6 +10,7 @@ from pathlib import Path
 
 from colibri.checkpoint.config import FILE_NAME as CONFIG_NAME
 from colibri.checkpoint.files import Folder, LocalFolder
+from colibri.checkpoint.forms.llama2c import is_llama2c, open_llama2c
 from colibri.checkpoint.forms.safetensors import INDEX, SINGLE, SUFFIX, open_safetensors
 from colibri.checkpoint.source import Opened
 from colibri.checkpoint.untrusted import is_folder, is_regular_file
@@ -34,19 +35,31 @@ def open_form(path: Path) -> Opened:
     if not is_regular_file(path):
         raise BadInput("no such checkpoint folder", where=shown(str(path)), hint=_DOWNLOAD)
     folder = LocalFolder(path.parent)
-    if path.suffix != SUFFIX:
-        what = f"give the folder that holds {CONFIG_NAME} and {SINGLE}"
-        raise BadInput("is not a folder", where=shown(str(path)), hint=what)
-    present = folder.names()
-    if INDEX in present or any(name.endswith(SUFFIX) and name != path.name for name in present):
-        raise BadInput("is one of several weight files", where=shown(str(path)), hint="give its folder instead")
-    return _open_folder(folder, path.parent.resolve().name)
+    return _open_file(folder, path.name, path.parent.resolve().name)
+
+
+def _open_file(folder: Folder, name: str, parent: str) -> Opened:
+    """Open a file that is the model; its first bytes say what it is."""
+    if name.endswith(SUFFIX):
+        present = folder.names()
+        if INDEX in present or any(other.endswith(SUFFIX) and other != name for other in present):
+            raise BadInput(
+                "is one of several weight files", where=folder.file(name).where, hint="give its folder instead"
+            )
+        return open_safetensors(folder, parent)
+    file = folder.file(name)
+    if is_llama2c(file):
+        return open_llama2c(folder, name)
+    raise BadInput("is not a folder", where=file.where, hint=f"give the folder that holds {CONFIG_NAME} and {SINGLE}")
 
 
 def _open_folder(folder: Folder, name: str) -> Opened:
     present = folder.names()
     if INDEX in present or any(file.endswith(SUFFIX) for file in present):
         return open_safetensors(folder, name)
+    plain = [file for file in sorted(present) if file.endswith(".bin") and is_llama2c(folder.file(file))]
+    if len(plain) == 1:
+        return open_llama2c(folder, plain[0])
     raise _no_weights(folder, present)
 
 
