@@ -15,6 +15,7 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.generate import Options, generate
 from colibri.graph.graph import Graph, StateType
+from colibri.graph.weights import E2M1_DOUBLED, FP4_SHIFT_MAX, GROUP, GROUP_SCALE_MAX, Matrix, WeightFormat
 from colibri.package import Package
 from colibri.passes.quantise import Scheme, quantise_graph
 
@@ -64,6 +65,16 @@ def load_graph(
     graph = import_graph(Checkpoint.open(path), ImportOptions(context, kv))
     quantise_graph(graph, scheme)
     return graph
+
+
+def integer_matrix(form: WeightFormat, n: int, k: int, rng: np.random.Generator, bias: bool = False) -> Matrix:
+    """Weights and what their groups have over the format's whole range, row scales without short binary fractions."""
+    values = {WeightFormat.W8: range(-127, 128), WeightFormat.W4: range(-8, 8), WeightFormat.FP4: E2M1_DOUBLED}[form]
+    integers = rng.choice(np.array(values, np.int8), (n, k))
+    top = FP4_SHIFT_MAX if form is WeightFormat.FP4 else GROUP_SCALE_MAX
+    groups = rng.integers(0, top + 1, (n, -(-k // GROUP))).astype(np.uint8) if form.grouped else None
+    offsets = rng.standard_normal(n).astype(np.float32) if bias else None
+    return Matrix(form, (n, k), None, integers, rng.uniform(0.001, 0.01, n).astype(np.float32), groups, offsets)
 
 
 def write_mixtral(folder: Path, seed: int = 20, **changes: object) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_models import integer_matrix
 
 from colibri.graph.float32 import exp, silu, to_f16
 from colibri.graph.graph import BufferKind, Graph, ModelKind, StateType
@@ -158,28 +159,18 @@ def test_rms_norm() -> None:
         assert bits(y) == bits(np.array([F(F(x[i] * factor) * weight[i]) for i in range(width)], F))
 
 
-def integer_matrix(form: WeightFormat, n: int, k: int, bias: bool) -> Matrix:
-    """Weights over the format's range, scales without short binary fractions."""
-    rng = np.random.default_rng(n * k)
-    low, high = (-127, 127) if form is WeightFormat.W8 else (-8, 7)
-    integers = rng.integers(low, high + 1, (n, k)).astype(np.int8)
-    groups = rng.integers(0, 256, (n, -(-k // GROUP))).astype(np.uint8) if form is WeightFormat.W4 else None
-    offsets = rng.standard_normal(n).astype(F) if bias else None
-    return Matrix(form, (n, k), None, integers, rng.uniform(0.001, 0.01, n).astype(F), groups, offsets)
-
-
 def integer_weight(matrix: Matrix, row: int, column: int) -> int:
     """With its group's scale."""
     assert matrix.integers is not None
     scale = 1 if matrix.group_scale is None else int(matrix.group_scale[row, column // GROUP])
-    return int(matrix.integers[row, column]) * scale
+    return int(matrix.integers[row, column]) * (2**scale if matrix.format is WeightFormat.FP4 else scale)
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
 def test_scales_of_a_product(form: WeightFormat, bias: bool) -> None:
     n, k = 9, 70
-    matrix, rng = integer_matrix(form, n, k, bias), np.random.default_rng(2)
+    matrix, rng = integer_matrix(form, n, k, np.random.default_rng(n * k), bias), np.random.default_rng(2)
     x = Quantised(rng.integers(-127, 128, (4, k)).astype(np.int32), rng.uniform(0.001, 0.01, 4).astype(F))
     assert matrix.row_scale is not None
     for row, got in enumerate(product(matrix, x)):
@@ -189,10 +180,10 @@ def test_scales_of_a_product(form: WeightFormat, bias: bool) -> None:
             assert bits(got[i]) == bits(want if matrix.bias is None else F(want + matrix.bias[i]))
 
 
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
 def test_scales_of_an_embedding(form: WeightFormat) -> None:
     n, k = 9, 70
-    matrix, run = integer_matrix(form, n, k, False), empty_run(n)
+    matrix, run = integer_matrix(form, n, k, np.random.default_rng(n * k)), empty_run(n)
     run.graph.weights["table"] = matrix
     run.tokens = np.arange(n, dtype=np.int32)[::-1]
     Embedding(None, "", "tokens", "out", "table", n, k).reference(run)
@@ -202,15 +193,16 @@ def test_scales_of_an_embedding(form: WeightFormat) -> None:
         assert bits(got) == bits(np.array(want, F))
 
 
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
 def test_hidden_values_are_quantised_to_their_own_limit(form: WeightFormat) -> None:
     """For each row, behind the activation and the product with up, before down."""
     width, inner, limit, weight = 40, 70, 101, F(0.3)
     rng, run = np.random.default_rng(6), empty_run(3)
     run.graph.weights.update(
-        gate=integer_matrix(form, inner, width, False), up=integer_matrix(form, inner, width, True)
+        gate=integer_matrix(form, inner, width, rng),
+        up=integer_matrix(form, inner, width, rng, True),
+        down=integer_matrix(form, width, inner, rng, True),
     )
-    run.graph.weights["down"] = integer_matrix(form, width, inner, True)
     x = Quantised(rng.integers(-127, 128, (3, width)).astype(np.int32), rng.uniform(1e-4, 1e-3, 3).astype(F))
     run.quantised["x"] = x
     run.routes["route"] = Route(np.zeros((3, 1), np.int32), np.full((3, 1), weight))

@@ -32,7 +32,11 @@ FORMS = [
     (WeightFormat.W8, BufferKind.Q16),
     (WeightFormat.W4, BufferKind.Q8),
     (WeightFormat.W4, BufferKind.Q16),
+    (WeightFormat.FP4, BufferKind.Q8),
+    (WeightFormat.FP4, BufferKind.Q16),
 ]
+SUMS = {WeightFormat.F32: np.float32, WeightFormat.W8: np.int32, WeightFormat.W4: np.int32, WeightFormat.FP4: np.int64}
+C_TYPES = {np.float32: "float", np.int32: "int32_t", np.int64: "int64_t"}
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,11 @@ class DotProgram:
     command: list[str]
 
     def run(self, cases: list[Case]) -> list[np.ndarray]:
-        """Sums of each case's rows: int32 ``[n]``, or fp32."""
+        """Sums of each case's rows ``[n]``, of the format's type."""
         request = b"".join(self._encode(case) for case in cases)
         done = subprocess.run(self.command, input=request, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode(errors="replace")
-        sums = np.frombuffer(done.stdout, np.float32 if self.dot.form is WeightFormat.F32 else np.int32)
+        sums = np.frombuffer(done.stdout, SUMS[self.dot.form])
         results, at = [], 0
         for case in cases:
             n = case.matrix.shape[0]
@@ -105,7 +109,7 @@ class DotProgram:
 
 def _split(packed: bytes, layout: MatrixLayout, tiles: int) -> tuple[list[bytes], list[bytes]]:
     """The weights and the group scales of each tile."""
-    bits = {WeightFormat.F32: 32, WeightFormat.W8: 8, WeightFormat.W4: 4}[layout.format]
+    bits = 4 if layout.format.grouped else 32 if layout.format is WeightFormat.F32 else 8
     size = layout.tile_rows * layout.padded_k * bits // 8
     weights = [packed[layout.data + i * size :][:size] for i in range(tiles)]
     if layout.group_scale < 0:
@@ -127,8 +131,8 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
         "KERNEL_HEADER": f'"{header}"',
         "KERNEL": f"colibri_{dot.stem}",
         "ROWS": f"COLIBRI_{dot.stem.upper()}_ROWS",
-        "SUM": "float" if dot.form is WeightFormat.F32 else "int32_t",
-        **({"GROUPED": "1"} if dot.form is WeightFormat.W4 else {}),
+        "SUM": C_TYPES[SUMS[dot.form]],
+        **({"GROUPED": "1"} if dot.form.grouped else {}),
     }
     program = folder / f"{dot}.elf"
     command = [compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else ["-static"])]

@@ -4,6 +4,7 @@
 #include "kernels/portable/attention.h"
 #include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
+#include "kernels/portable/embedding_fp4.h"
 #include "kernels/portable/experts.h"
 #include "kernels/portable/grouped_router.h"
 #include "kernels/portable/last_row.h"
@@ -45,6 +46,7 @@ EACH(tanh, float, float)
 EACH(gelu_tanh, float, float)
 EACH(canonical, float, float)
 EACH(nearest, int32_t, float)
+EACH(from_wide, float, int64_t)
 EACH(from_f16, float, uint16_t)
 EACH(to_f16, uint16_t, float)
 
@@ -56,6 +58,8 @@ EXPORT(last_row, (float *out, const float *x, uint32_t row, uint32_t width), (ou
 EXPORT(store, (float *y, const float *sum, const float *bias, int count), (y, sum, bias, count))
 EXPORT(store_scaled,
        (float *y, const int32_t *sum, const float *row_scale, const float *bias, float x_scale, int count),
+       (y, sum, row_scale, bias, x_scale, count))
+EXPORT(store_wide, (float *y, const int64_t *sum, const float *row_scale, const float *bias, float x_scale, int count),
        (y, sum, row_scale, bias, x_scale, count))
 EXPORT(quantise8, (int8_t * y, float *scale, const float *x, int k, int stride, float qmax),
        (y, scale, x, k, stride, qmax))
@@ -76,6 +80,10 @@ EXPORT(embedding_w8,
         uint32_t cols, uint32_t padded),
        (out, data, row_scale, token, width, rows, cols, padded))
 EXPORT(embedding_w4,
+       (float *out, const uint8_t *data, const uint8_t *group_scale, const float *row_scale, uint32_t token,
+        uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
+       (out, data, group_scale, row_scale, token, width, rows, cols, padded))
+EXPORT(embedding_fp4,
        (float *out, const uint8_t *data, const uint8_t *group_scale, const float *row_scale, uint32_t token,
         uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
        (out, data, group_scale, row_scale, token, width, rows, cols, padded))

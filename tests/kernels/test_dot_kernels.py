@@ -6,17 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dot_programs import BOARDS, FORMS, Case, Dot, DotProgram, build_dot
+from dot_programs import BOARDS, FORMS, SUMS, Case, Dot, DotProgram, build_dot
+from small_models import integer_matrix
 
 from colibri.graph.float32 import canonical, matvec
 from colibri.graph.graph import BufferKind
-from colibri.graph.weights import GROUP, Matrix, WeightFormat
+from colibri.graph.weights import FP4_SHIFT_MAX, GROUP, GROUP_SCALE_MAX, Matrix, WeightFormat
 from colibri.passes.quantise import activation_limit
 
 ROWS = (1, 2, 3, 4, 5, 8, 12, 13, 24)
 COLUMNS = (1, 2, 12, 13, 16, 17, 24, 31, 32, 33, 64, 100)
-# 8 * 255 * 127 * 8288 is just below 2^31: the most that w4a8 may sum.
+# 8 * 255 * 127 * 8288 is just below 2^31: the most that w4a8 may sum. 12 * 2^20 * 32767 * 21846 is just below 2^53.
 LONGEST = 8288
+LONGEST_OF_FP4 = 21846
 
 
 def kernels(*, native: bool = False) -> pytest.MarkDecorator:
@@ -32,23 +34,19 @@ def kernels(*, native: bool = False) -> pytest.MarkDecorator:
 
 def random_case(dot: Dot, rng: np.random.Generator, n: int, k: int, *places: int) -> Case:
     """Weights over the format's whole range, activations up to the limit of the length."""
-    groups = -(-k // GROUP)
     if dot.form is WeightFormat.F32:
         dense, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((n, k), k))
         return Case(Matrix(dot.form, (n, k), dense), x, *places)
     limit = activation_limit(dot.form, dot.kind, k, "case")
-    low, high = (-127, 127) if dot.form is WeightFormat.W8 else (-8, 7)
-    integers = rng.integers(low, high + 1, (n, k)).astype(np.int8)
-    scales = rng.integers(0, 256, (n, groups)).astype(np.uint8) if dot.form is WeightFormat.W4 else None
-    matrix = Matrix(dot.form, (n, k), None, integers, np.ones(n, np.float32), scales)
-    return Case(matrix, rng.integers(-limit, limit + 1, k).astype(dot.dtype), *places)
+    return Case(integer_matrix(dot.form, n, k, rng), rng.integers(-limit, limit + 1, k).astype(dot.dtype), *places)
 
 
 def extreme_cases(dot: Dot, n: int, k: int) -> list[Case]:
     """All weights, activations and group scales at an end of their range, signs alike, opposed and alternating."""
     limit = activation_limit(dot.form, dot.kind, k, "case")
-    ends = (-127, 127) if dot.form is WeightFormat.W8 else (-8, 7)
-    scales = np.full((n, -(-k // GROUP)), 255, np.uint8) if dot.form is WeightFormat.W4 else None
+    ends = {WeightFormat.W8: (-127, 127), WeightFormat.W4: (-8, 7), WeightFormat.FP4: (-12, 12)}[dot.form]
+    top = FP4_SHIFT_MAX if dot.form is WeightFormat.FP4 else GROUP_SCALE_MAX
+    scales = np.full((n, -(-k // GROUP)), top, np.uint8) if dot.form.grouped else None
     turns = np.where(np.arange(k) % 2, 1, -1)
     cases = []
     for weight in (*(np.full((n, k), end) for end in ends), np.where(turns > 0, *ends) * np.ones((n, 1))):
@@ -79,8 +77,8 @@ def right(case: Case) -> np.ndarray:
         with np.errstate(all="ignore"):
             return canonical(matvec(case.x[None], case.matrix.dense)[0])
     sums = case.matrix.combined.astype(np.int64) @ case.x.astype(np.int64)
-    assert np.abs(sums).max() < 2**31
-    return sums.astype(np.int32)
+    assert np.abs(sums).max() < (2**53 if case.matrix.format is WeightFormat.FP4 else 2**31)
+    return sums.astype(SUMS[case.matrix.format])
 
 
 def check(program: DotProgram, cases: list[Case]) -> None:
@@ -113,8 +111,9 @@ def test_ends_of_the_range(dot: Dot, tmp_path: Path) -> None:
     if dot.kind is BufferKind.FLOAT:
         check(program, [case for n, k in [(1, 200), (9, 64), (24, 13)] for case in special_cases(n, k)])
     else:
+        longest = LONGEST_OF_FP4 if dot.form is WeightFormat.FP4 else LONGEST
         check(
-            program, [case for n, k in [(3, 12), (4, 32), (5, 64), (1, LONGEST)] for case in extreme_cases(dot, n, k)]
+            program, [case for n, k in [(3, 12), (4, 32), (5, 64), (1, longest)] for case in extreme_cases(dot, n, k)]
         )
 
 

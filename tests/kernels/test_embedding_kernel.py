@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from dot_programs import BOARDS, FORMS, Dot
 from kernel_library import Kernels, reference_run, same_bits
+from small_models import integer_matrix
 
 from colibri.graph.ops import Embedding
-from colibri.graph.weights import GROUP, Matrix, WeightFormat
+from colibri.graph.weights import Matrix, WeightFormat
 from colibri.passes.kernels import Tile
 from colibri.passes.pack import matrix_layout, pack_matrix
 
@@ -19,7 +20,7 @@ SHAPES = [(1, 32), (3, 13), (5, 32), (9, 100), (65, 192), (17, 33)]
 def tiles(form: WeightFormat) -> list[Tile]:
     """Those of all folders, and some that no kernel has yet."""
     found = {Dot(folder, *kind).tile for folder in BOARDS for kind in FORMS if kind[0] is form}
-    more = [(1, 32), (16, 32)] if form is WeightFormat.W4 else [(1, 1), (3, 1), (16, 4), (2, 24)]
+    more = [(1, 32), (16, 32)] if form.grouped else [(1, 1), (3, 1), (16, 4), (2, 24)]
     return sorted(found | {Tile(*tile) for tile in more}, key=lambda tile: (tile.rows, tile.cols))
 
 
@@ -28,10 +29,7 @@ def table(form: WeightFormat, n: int, k: int) -> Matrix:
     rng = np.random.default_rng(n)
     if form is WeightFormat.F32:
         return Matrix(form, (n, k), rng.standard_normal((n, k)).astype(F))
-    low, high = (-127, 127) if form is WeightFormat.W8 else (-8, 7)
-    groups = rng.integers(0, 256, (n, -(-k // GROUP))).astype(np.uint8) if form is WeightFormat.W4 else None
-    integers = rng.integers(low, high + 1, (n, k)).astype(np.int8)
-    return Matrix(form, (n, k), None, integers, rng.standard_normal(n).astype(F), groups)
+    return integer_matrix(form, n, k, rng)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,17 @@ def test_nearest_integer(kernels: Kernels) -> None:
     assert np.array_equal(kernels.each("nearest", x, np.int32), np.rint(x).astype(np.int32))
 
 
+def test_wide_sums_round_to_the_nearest_float_ties_to_even(kernels: Kernels) -> None:
+    rng = np.random.default_rng(0)
+    spread = rng.integers(1, 2**53, 100_000) >> rng.integers(0, 53, 100_000)
+    beyond = np.arange(1, 30)  # bits that do not fit the float
+    half = (np.arange(2**23, 2**24, 4097)[:, None] << beyond) + (1 << (beyond - 1))
+    near = np.concatenate([half - 1, half, half + 1]).reshape(-1)
+    sums = np.concatenate([spread, near, [0, 2**31 - 1, 2**31, 2**31 + 1, 2**53 - 1]]).astype(np.int64)
+    sums = np.concatenate([sums, -sums, [-(2**31) - 1]])
+    assert np.array_equal(kernels.each("from_wide", sums), sums.astype(np.float32))
+
+
 def test_canonical_nan(kernels: Kernels) -> None:
     out = kernels.each("canonical", PATTERNS).view(np.uint32)
     assert np.array_equal(out, np.where(np.isnan(PATTERNS), np.uint32(0x7FC00000), PATTERNS.view(np.uint32)))

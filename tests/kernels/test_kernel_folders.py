@@ -33,7 +33,7 @@ def test_manifest_and_headers_agree(folder: str) -> None:
 def test_tiles_fit_the_packer(folder: str) -> None:
     tiles = tomllib.loads((ROOT / folder / "kernels.toml").read_text())
     assert tiles["dot_f32"]["cols"] == 1, "x is not padded in fp32"
-    for stem in ("dot_w4a8", "dot_w4a16"):
+    for stem in ("dot_w4a8", "dot_w4a16", "dot_fp4a8", "dot_fp4a16"):
         assert tiles[stem]["cols"] == 32, "one group"
 
 

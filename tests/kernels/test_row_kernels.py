@@ -222,13 +222,17 @@ def test_position_scale(kernels: Kernels, width: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 4, 8])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_scales_and_bias_behind_a_product(kernels: Kernels, count: int, with_bias: bool) -> None:
+@pytest.mark.parametrize("kind", [("store_scaled", 2**31, np.int32), ("store_wide", 2**53, np.int64)])
+def test_scales_and_bias_behind_a_product(
+    kernels: Kernels, count: int, with_bias: bool, kind: tuple[str, int, type[np.generic]]
+) -> None:
     rng = np.random.default_rng(count)
     for _ in range(20):
-        sums = rng.integers(-(2**31) + 1, 2**31, count).astype(np.int32)
+        name, most, dtype = kind
+        sums = rng.integers(-most + 1, most, count).astype(dtype)
         scale, bias, x_scale = wide_range(rng, count), wide_range(rng, count), wide_range(rng, 1)[0]
         y = np.full(count + 1, np.nan, F)
-        kernels.call("store_scaled", y, sums, scale, bias if with_bias else None, float(x_scale), count)
+        kernels.call(name, y, sums, scale, bias if with_bias else None, float(x_scale), count)
         want = (sums.astype(F) * scale) * x_scale
         assert same_bits(y[:count], want + bias if with_bias else want) and np.isnan(y[count])
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import ORACLE, load_graph, sensor
+from small_models import ORACLE, integer_matrix, load_graph, sensor
 
 from colibri.graph.graph import BufferKind
 from colibri.graph.ops import Embedding
-from colibri.graph.weights import Matrix, Vector, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, Matrix, Vector, WeightFormat
 from colibri.passes.kernels import KernelSet, Tile
 from colibri.passes.pack import ALIGN, MatrixLayout, matrix_layout, pack_matrix, pack_vector, plan_layouts
 from colibri.passes.quantise import Scheme, quantise_matrix
@@ -18,6 +18,8 @@ from colibri.passes.quantise import Scheme, quantise_matrix
 
 def random_matrix(form: WeightFormat, n: int, k: int, bias: bool, seed: int = 0) -> Matrix:
     rng = np.random.default_rng(seed)
+    if form is WeightFormat.FP4:
+        return integer_matrix(form, n, k, rng, bias)
     dense = rng.standard_normal((n, k)).astype(np.float32)
     return quantise_matrix(
         Matrix(WeightFormat.F32, (n, k), dense=dense, bias=rng.standard_normal(n).astype(np.float32) if bias else None),
@@ -35,7 +37,8 @@ def element(raw: bytes, layout: MatrixLayout, row: int, column: int) -> float:
     if layout.format is WeightFormat.W8:
         return float(np.frombuffer(raw, np.int8, 1, layout.data + index)[0])
     byte = raw[layout.data + index // 32 * 16 + index % 16]
-    return float((byte >> 4 if index % 32 >= 16 else byte & 15) - 8)
+    half = byte >> 4 if index % 32 >= 16 else byte & 15
+    return float(half - 8 if layout.format is WeightFormat.W4 else E2M1_DOUBLED[half])
 
 
 def unpack(raw: bytes, layout: MatrixLayout, n: int, k: int) -> np.ndarray:
@@ -51,7 +54,7 @@ def check_round_trip(matrix: Matrix, tile: Tile) -> None:
     assert source is not None and np.array_equal(unpack(raw, layout, n, k), source)
     # what pads the last rows and columns is zero
     whole = unpack(raw, layout, layout.padded_n, layout.padded_k)
-    if matrix.format is not WeightFormat.W4 or (n, k) == (layout.padded_n, layout.padded_k):
+    if not matrix.format.grouped or (n, k) == (layout.padded_n, layout.padded_k):
         assert not whole[n:].any() and not whole[:, k:].any()
     if matrix.row_scale is not None:
         scales = np.frombuffer(raw, "<f4", layout.padded_n, layout.row_scale)
@@ -103,7 +106,7 @@ def test_parts_are_aligned_and_do_not_overlap(form: WeightFormat, n: int, k: int
     layout = matrix_layout(form, n, k, has_bias, tile)
     assert layout.padded_n % tile.rows == 0 and 0 <= layout.padded_n - n < tile.rows
     assert layout.padded_k % tile.cols == 0 and 0 <= layout.padded_k - k < tile.cols
-    bits = {WeightFormat.F32: 32, WeightFormat.W8: 8, WeightFormat.W4: 4}[form]
+    bits = 4 if form.grouped else 32 if form is WeightFormat.F32 else 8
     sizes = {
         layout.row_scale: 4 * layout.padded_n,
         layout.bias: 4 * layout.padded_n,
@@ -112,7 +115,7 @@ def test_parts_are_aligned_and_do_not_overlap(form: WeightFormat, n: int, k: int
     }
     assert (layout.row_scale == -1) is (form is WeightFormat.F32)
     assert (layout.bias == -1) is not has_bias
-    assert (layout.group_scale == -1) is (form is not WeightFormat.W4)
+    assert (layout.group_scale == -1) is not form.grouped
     end = 0
     for start, size in sorted((start, size) for start, size in sizes.items() if start >= 0):
         assert start % ALIGN == 0 and end <= start < end + ALIGN

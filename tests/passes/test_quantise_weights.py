@@ -148,17 +148,17 @@ def test_rows_are_quantised_on_their_own(n: int, k: int, seed: int, scale: float
 
 def largest_sum(form: WeightFormat, k: int, qmax: int) -> int:
     """Magnitude of the worst sum over k products, every one at its bound."""
-    return {WeightFormat.W8: 127, WeightFormat.W4: 8 * 255}[form] * qmax * k
+    return {WeightFormat.W8: 127, WeightFormat.W4: 8 * 255, WeightFormat.FP4: 12 * 2**20}[form] * qmax * k
 
 
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
+@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
 @pytest.mark.parametrize("kind", [BufferKind.Q8, BufferKind.Q16])
 @pytest.mark.parametrize("k", [1, 33, 160, 516, 517, 4096, 8288])
-def test_no_sum_can_pass_32_bits_and_no_larger_limit_would_do(form: WeightFormat, kind: BufferKind, k: int) -> None:
+def test_no_sum_can_pass_its_bits_and_no_larger_limit_would_do(form: WeightFormat, kind: BufferKind, k: int) -> None:
     qmax = activation_limit(form, kind, k, "here")
-    most = 127 if kind is BufferKind.Q8 else 32767
-    assert 127 <= qmax <= most and largest_sum(form, k, qmax) <= 2**31 - 1
-    assert qmax == most or largest_sum(form, k, qmax + 1) > 2**31 - 1
+    most, bits = 127 if kind is BufferKind.Q8 else 32767, 53 if form is WeightFormat.FP4 else 31
+    assert 127 <= qmax <= most and largest_sum(form, k, qmax) <= 2**bits - 1
+    assert qmax == most or largest_sum(form, k, qmax + 1) > 2**bits - 1
 
 
 def test_known_limits() -> None:
@@ -166,10 +166,16 @@ def test_known_limits() -> None:
     assert activation_limit(WeightFormat.W8, BufferKind.Q16, 517, "") == 32706
     assert activation_limit(WeightFormat.W4, BufferKind.Q8, 8288, "") == 127
     assert activation_limit(WeightFormat.W8, BufferKind.Q8, 133_144, "") == 127
+    assert activation_limit(WeightFormat.FP4, BufferKind.Q16, 21_846, "") == 32767
+    assert activation_limit(WeightFormat.FP4, BufferKind.Q16, 21_847, "") < 32767
+    assert activation_limit(WeightFormat.FP4, BufferKind.Q8, 5_636_440, "") == 127
 
 
-@pytest.mark.parametrize(("form", "k"), [(WeightFormat.W4, 8289), (WeightFormat.W8, 133_145)])
+@pytest.mark.parametrize(
+    ("form", "k"), [(WeightFormat.W4, 8289), (WeightFormat.W8, 133_145), (WeightFormat.FP4, 5_636_441)]
+)
 @pytest.mark.parametrize("kind", [BufferKind.Q8, BufferKind.Q16])
 def test_one_column_more_is_refused(form: WeightFormat, kind: BufferKind, k: int) -> None:
-    with pytest.raises(BadInput, match=f"^layer 3 / expert 1: {form} sums over {k} columns could pass 32 bits"):
+    bits = r"2\^53" if form is WeightFormat.FP4 else "32 bits"
+    with pytest.raises(BadInput, match=f"^layer 3 / expert 1: {form} sums over {k} columns could pass {bits}"):
         activation_limit(form, kind, k, "layer 3 / expert 1")

@@ -301,7 +301,8 @@ class CScope:
         self.kernel(stem)
         with_bias = "" if layout.bias < 0 else "_bias"
         name = f"linear_{scheme}_{rows}x{n}x{k}{with_bias}"
-        floats = layout.format is WeightFormat.F32
+        floats, wide = layout.format is WeightFormat.F32, layout.format is WeightFormat.FP4
+        sums = "float" if floats else "int64_t" if wide else "int32_t"
         bias = "NULL" if layout.bias < 0 else f"{self.as_floats('w', layout.bias)} + n"
         count = str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
         each = Rows(rows)
@@ -311,22 +312,20 @@ class CScope:
             store = f"colibri_store({each.at('y', n)} + n, sum, {bias}, {count});"
             params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
         else:
-            row_bytes = layout.padded_k if layout.format is WeightFormat.W8 else layout.padded_k // 2
+            row_bytes = layout.padded_k // 2 if layout.format.grouped else layout.padded_k
             data = f"w + {layout.data} + n * {row_bytes}"
-            groups = (
-                f"w + {layout.group_scale} + n * {layout.padded_k // 32}, " if layout.format is WeightFormat.W4 else ""
-            )
+            groups = f"w + {layout.group_scale} + n * {layout.padded_k // 32}, " if layout.format.grouped else ""
             dot = f"colibri_{stem}(sum, {data}, {groups}{each.at('x', x_stride)}, {layout.padded_k});"
             scale = f"{self.as_floats('w', layout.row_scale)} + n"
             scales = f"{scale}, {bias}, {each.element('x_scale')}"
-            store = f"colibri_store_scaled({each.at('y', n)} + n, sum, {scales}, {count});"
+            store = f"colibri_store_{'wide' if wide else 'scaled'}({each.at('y', n)} + n, sum, {scales}, {count});"
             params = (
                 f"float *restrict y, const uint8_t *restrict w, const {_ELEMENT[kind]} *restrict x, "
                 "const float *restrict x_scale"
             )
         body = [
             f"for (int n = 0; n < {n}; n += {tile}) {{",
-            *(f"    {line}" for line in each.loop([f"{'float' if floats else 'int32_t'} sum[{tile}];", dot, store])),
+            *(f"    {line}" for line in each.loop([f"{sums} sum[{tile}];", dot, store])),
             "}",
         ]
         plus = " + bias" if with_bias else ""

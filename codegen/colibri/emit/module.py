@@ -16,6 +16,7 @@ from colibri.emit.c_module import (
 )
 from colibri.emit.model_bin import ModelBin
 from colibri.graph.graph import Graph, ModelKind, Op
+from colibri.graph.weights import Matrix
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
 from colibri.passes.place import Placement, all_buffers, buffer_views
@@ -114,7 +115,7 @@ def _find_blocks(graph: Graph, placement: Placement, files: Sequence[ModelBin]) 
     by_signature: dict[tuple[object, ...], Block] = {}
     steps: list[Step] = []
     for layer, ops in graph.layers():
-        signature = (layer is not None, *(op.signature() for op in ops))
+        signature = (layer is not None, *((op.signature(), _formats(graph, op)) for op in ops))
         block = by_signature.get(signature)
         if block is None:
             block = Block(_block_name(layer, len(steps), list(by_signature.values())), ops)
@@ -128,6 +129,13 @@ def _find_blocks(graph: Graph, placement: Placement, files: Sequence[ModelBin]) 
     for block in blocks:
         _name_homes(block, placement)
     return steps, blocks
+
+
+def _formats(graph: Graph, op: Op) -> tuple[str, ...]:
+    """Of the op's matrices; those of experts are alike for all of them."""
+    names = [*op.weights().values(), *(op.experts()[0].values() if op.experts() else ())]
+    weights = [graph.weights[name] for name in names]
+    return tuple(str(weight.format) for weight in weights if isinstance(weight, Matrix))
 
 
 def _name_homes(block: Block, placement: Placement) -> None:

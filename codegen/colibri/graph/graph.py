@@ -163,6 +163,7 @@ class Graph:
         labels: names of inputs and outputs, if the checkpoint gives them.
         pruned: layer to the ids of the experts dropped from it.
         dropped: notes on tensors and experts left out.
+        warnings: what was done to the weights that the user may not want.
     """
 
     family: str
@@ -178,6 +179,7 @@ class Graph:
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pruned: dict[int, set[int]] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     INPUT = "input"
     OUTPUT = "output"

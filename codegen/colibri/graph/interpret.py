@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colibri.graph.float32 import Float, Int, canonical, matvec
 from colibri.graph.graph import Graph, ModelKind, StateType
-from colibri.graph.weights import Matrix, WeightFormat
+from colibri.graph.weights import Matrix
 
 
 @dataclass
@@ -77,11 +77,10 @@ def product(weight: Matrix, x: Float | Quantised) -> Float:
 
     Integer sums are exact in float64 (below 2^53); then ``(float)sum * row_scale * x_scale``, in this order.
     """
-    if weight.format is WeightFormat.F32:
-        assert weight.dense is not None and not isinstance(x, Quantised)
-        y = matvec(x, weight.dense)
+    if not isinstance(x, Quantised):
+        y = matvec(x, weight.values)
     else:
-        assert weight.row_scale is not None and isinstance(x, Quantised)
+        assert weight.row_scale is not None
         sums = x.integers.astype(np.float64) @ weight.combined.T
         y = sums.astype(np.int64).astype(np.float32) * weight.row_scale
         y = y * x.scale[:, None]

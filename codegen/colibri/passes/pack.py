@@ -8,10 +8,13 @@ import numpy as np
 
 from colibri.graph.graph import BufferKind, Graph
 from colibri.graph.ops import Embedding
-from colibri.graph.weights import GROUP, Matrix, Vector, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, FP4_MAX, GROUP, Matrix, Vector, WeightFormat
 from colibri.passes.kernels import KernelSet, Tile
 
 ALIGN = 16
+# Bits of the 4-bit float whose double is the index, which may be negative: it counts from the end.
+_E2M1_BITS = np.zeros(2 * FP4_MAX + 1, np.uint8)
+_E2M1_BITS[E2M1_DOUBLED[::-1]] = np.arange(len(E2M1_DOUBLED), dtype=np.uint8)[::-1]  # of the two zeros the first
 
 
 def aligned(size: int, to: int = ALIGN) -> int:
@@ -26,7 +29,7 @@ class MatrixLayout:
     Attributes:
         row_scale: fp32 ``[n padded]``.
         bias: fp32 ``[n padded]``.
-        group_scale: uint8 ``[n / tile_rows][k / 32][tile_rows]``.
+        group_scale: uint8 ``[n / tile_rows][k / 32][tile_rows]``, of formats in groups.
         data: the tiles.
         bytes: of all parts.
         parts: matrices of this layout that stand one behind the other.
@@ -84,8 +87,8 @@ def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile
 
     row_scale = -1 if form is WeightFormat.F32 else part(4 * padded_n)
     bias = part(4 * padded_n) if has_bias else -1
-    group_scale = part(padded_n * padded_k // GROUP) if form is WeightFormat.W4 else -1
-    width = {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1}[form]  # in half bytes
+    group_scale = part(padded_n * padded_k // GROUP) if form.grouped else -1
+    width = {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1, WeightFormat.FP4: 1}[form]  # in half bytes
     data = part(padded_n * padded_k * width // 2)
     return MatrixLayout(form, n, k, tile.rows, tile.cols, row_scale, bias, group_scale, data, parts * place, parts)
 
@@ -108,8 +111,9 @@ def _pack_part(matrix: Matrix, layout: MatrixLayout) -> bytes:
     padded = np.zeros((layout.padded_n, layout.padded_k), source.dtype)
     padded[: layout.n, : layout.k] = source
     tiles = padded.reshape(layout.padded_n // rows, rows, layout.padded_k // cols, cols).transpose(0, 2, 1, 3)
-    if layout.format is WeightFormat.W4:
-        nibbles = (tiles.reshape(-1, 2, GROUP // 2) + 8).astype(np.uint8)
+    if layout.format.grouped:
+        halves = tiles.reshape(-1, 2, GROUP // 2)
+        nibbles = (halves + 8).astype(np.uint8) if layout.format is WeightFormat.W4 else _E2M1_BITS[halves]
         put(layout.data, nibbles[:, 0] | (nibbles[:, 1] << 4))
         assert matrix.group_scale is not None
         groups = np.zeros((layout.padded_n, layout.padded_k // GROUP), np.uint8)
@@ -156,7 +160,7 @@ def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
             strides[product.buffer] = max(strides.get(product.buffer, 0), aligned(matrix.shape[1], tile.cols))
     for op in graph.ops:
         if isinstance(op, Embedding) and op.table not in matrices:
-            columns = GROUP if _matrix(graph, op.table).format is WeightFormat.W4 else 1
+            columns = GROUP if _matrix(graph, op.table).format.grouped else 1
             lay(op.table, Tile(1, columns))
     return Layouts(matrices, strides)
 

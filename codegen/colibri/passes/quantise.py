@@ -11,9 +11,26 @@ from numpy.typing import NDArray
 from colibri.errors import BadInput
 from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.ops import Embedding, Experts, HeadLinear, Linear, Quantise
-from colibri.graph.weights import GROUP, GROUP_SCALE_MAX, W4_MAX, W4_MIN, W8_MAX, Matrix, WeightFormat
+from colibri.graph.weights import (
+    FP4_MAX,
+    FP4_SHIFT_MAX,
+    GROUP,
+    GROUP_SCALE_MAX,
+    W4_MAX,
+    W4_MIN,
+    W8_MAX,
+    Matrix,
+    WeightFormat,
+)
 
 INT32_MAX = 2**31 - 1
+# The largest magnitude of an integer weight with what its group has, and of a sum of products: that of 4-bit floats is
+# summed in 64 bits, of which the reference, with doubles, holds 53.
+_LARGEST = {
+    WeightFormat.W8: (W8_MAX, INT32_MAX),
+    WeightFormat.W4: (-W4_MIN * GROUP_SCALE_MAX, INT32_MAX),
+    WeightFormat.FP4: (FP4_MAX << FP4_SHIFT_MAX, 2**53 - 1),
+}
 
 
 class Scheme(StrEnum):
@@ -99,44 +116,40 @@ def quantise_w4(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
 
 
 def quantise_matrix(matrix: Matrix, form: WeightFormat) -> Matrix:
-    """The matrix in another format, rounded to nearest; the bias stays fp32."""
-    assert matrix.dense is not None
+    """The matrix in another format than it has, rounded to nearest; the bias stays fp32."""
+    plain = replace(matrix, format=form, dense=None, integers=None, group_scale=None, row_scale=None)
     if form is WeightFormat.W8:
-        integers, row_scale = quantise_w8(matrix.dense)
-        return replace(matrix, format=form, dense=None, integers=integers, row_scale=row_scale)
+        integers, row_scale = quantise_w8(matrix.values)
+        return replace(plain, integers=integers, row_scale=row_scale)
     if form is WeightFormat.W4:
-        integers, group_scale, row_scale = quantise_w4(matrix.dense)
-        return replace(matrix, format=form, dense=None, integers=integers, group_scale=group_scale, row_scale=row_scale)
-    return matrix
+        integers, group_scale, row_scale = quantise_w4(matrix.values)
+        return replace(plain, integers=integers, group_scale=group_scale, row_scale=row_scale)
+    return replace(plain, dense=matrix.values)
 
 
 def activation_limit(form: WeightFormat, kind: BufferKind, k: int, where: str) -> int:
-    """Largest activation magnitude for which no sum over ``k`` products can pass int32.
+    """Largest activation magnitude for which no sum over ``k`` products can pass int32, or 2^53 for 4-bit floats.
 
     The bound holds for any weights of the format, not only these, so that `model.bin` can be replaced in the field.
 
     Raises:
-        BadInput: even 8-bit activations could overflow (k above 133,144 for w8, 8,288 for w4).
+        BadInput: even 8-bit activations could overflow (k above 133,144 for w8, 8,288 for w4, 5,636,440 for fp4).
     """
-    largest = {WeightFormat.W8: W8_MAX, WeightFormat.W4: -W4_MIN * GROUP_SCALE_MAX}[form]
-    limit = INT32_MAX // (largest * k)
+    largest, most = _LARGEST[form]
+    limit = most // (largest * k)
     wanted = 127 if kind is BufferKind.Q8 else 32767
     if limit < 127:
-        raise BadInput(
-            f"{form} sums over {k} columns could pass 32 bits", where=where, hint="use f32, or w8 instead of w4"
-        )
+        what = f"{form} sums over {k} columns could pass {'32 bits' if most == INT32_MAX else '2^53'}"
+        raise BadInput(what, where=where, hint="use f32, or w8 instead of w4")
     return min(wanted, limit)
 
 
 def quantise_graph(graph: Graph, scheme: Scheme) -> None:
     """Convert weights and insert `Quantise` ops, in place. Each buffer is quantised once, for all who read it."""
     formats = _FORMATS[scheme]
+    _convert(graph, formats.weights)
     if formats.weights is WeightFormat.F32:
         return
-    for name in {name for op in graph.ops for name in _matrices(op)}:
-        matrix = graph.weights[name]
-        assert isinstance(matrix, Matrix)
-        graph.weights[name] = quantise_matrix(matrix, formats.weights)
     ops: list[Op] = []
     ready: dict[str, int] = {}  # source buffer -> where in `ops` it was quantised, while it stays unwritten
     for op in graph.ops:
@@ -149,12 +162,12 @@ def quantise_graph(graph: Graph, scheme: Scheme) -> None:
                 ops.append(Quantise(op.layer, op.part, op.x, out, k, formats.activations, 32767, pieces))
             step = ops[ready[op.x]]
             assert isinstance(step, Quantise) and step.width == k
-            limit = activation_limit(formats.weights, formats.activations, k, op.part)
+            limit = _limit(graph, op, op.x, formats.activations, k)
             ops[ready[op.x]] = replace(step, qmax=min(step.qmax, limit))
             if isinstance(op, Linear | HeadLinear):
                 op = replace(op, x=step.out, input_kind=formats.activations)
             else:
-                inner = activation_limit(formats.weights, formats.activations, op.hidden, op.part)
+                inner = _limit(graph, op, "expert_hidden", formats.activations, op.hidden)
                 op = replace(
                     op, x=step.out, input_kind=formats.activations, hidden_kind=formats.activations, hidden_qmax=inner
                 )
@@ -162,6 +175,47 @@ def quantise_graph(graph: Graph, scheme: Scheme) -> None:
             ready.pop(written, None)
         ops.append(op)
     graph.ops = ops
+
+
+def _convert(graph: Graph, form: WeightFormat) -> None:
+    """Give each matrix its format. What the checkpoint has in 4-bit floats stays so among 4-bit weights."""
+    wanted = {name: form for op in graph.ops for name in _matrices(op)}
+    if form is WeightFormat.W4:
+        wanted |= dict.fromkeys(_kept(graph), WeightFormat.FP4)
+    rounded: dict[str, list[str]] = {}
+    for name, matrix in graph.weights.items():
+        if isinstance(matrix, Matrix):
+            to = wanted.get(name, WeightFormat.F32)
+            if to not in (matrix.format, WeightFormat.F32) and matrix.stored:
+                rounded.setdefault(matrix.stored, []).append(name)
+            if to is not matrix.format:
+                graph.weights[name] = quantise_matrix(matrix, to)
+    for stored, names in rounded.items():
+        count = f"{names[0]} is" if len(names) == 1 else f"{len(names)} matrices, the first {names[0]}, are"
+        graph.warnings.append(f"{count} {stored} in the checkpoint and rounded again to {form}")
+
+
+def _kept(graph: Graph) -> set[str]:
+    """Matrices of 4-bit floats; those of a layer's experts only where all are, since they share their code."""
+
+    def stays(name: str) -> bool:
+        matrix = graph.weights[name]
+        return isinstance(matrix, Matrix) and matrix.format is WeightFormat.FP4
+
+    kept: set[str] = set()
+    for op in graph.ops:
+        if not op.experts():
+            kept.update(name for name in _matrices(op) if stays(name))
+        for names in zip(*(slots.values() for slots in op.experts()), strict=True):
+            if all(map(stays, names)):
+                kept.update(names)
+    return kept
+
+
+def _limit(graph: Graph, op: Op, buffer: str, kind: BufferKind, k: int) -> int:
+    """The least limit of the op's matrices that are multiplied with a buffer, or with its scratch."""
+    weights = [graph.weights[product.weight] for product in op.products() if product.buffer == buffer]
+    return min(activation_limit(weight.format, kind, k, op.part) for weight in weights if isinstance(weight, Matrix))
 
 
 def _matrices(op: Op) -> list[str]:

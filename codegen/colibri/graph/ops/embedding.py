@@ -49,13 +49,15 @@ class Embedding(Op):
             run.floats[self.out] = integers * table.row_scale[run.tokens, None]
 
     def emit(self, c: CScope) -> None:
-        c.kernel("embedding")
         layout, each = c.matrix("embedding"), c.each
         form = layout.format
+        c.kernel("embedding_fp4" if form is WeightFormat.FP4 else "embedding")
+        grouped = f"w + {layout.data}, w + {layout.group_scale}, {c.as_floats('w', layout.row_scale)}"
         parts = {
             WeightFormat.F32: f"{c.as_floats('w', layout.data)}",
             WeightFormat.W8: f"w + {layout.data}, {c.as_floats('w', layout.row_scale)}",
-            WeightFormat.W4: f"w + {layout.data}, w + {layout.group_scale}, {c.as_floats('w', layout.row_scale)}",
+            WeightFormat.W4: grouped,
+            WeightFormat.FP4: grouped,
         }[form]
         name = c.instance(
             f"embedding_{form}_{c.rows}x{self.width}",

@@ -1,0 +1,54 @@
+/* dot_fp4a8.h: 4 rows of a matrix of 4-bit floats times 8-bit activations, exactly, with SDOT.
+ *
+ * A table instruction looks up twice each float.
+ * Packing: [k / 32][4][16] bytes, 16-byte aligned at the matrix's start; byte c of a group holds column c in its low
+ * and column c + 16 in its high half, the bits of a float e2m1. group_scale: [k / 32][4], exponents of powers of two,
+ * at most 20. x: k values, k a multiple of 32, zero padded. |x| <= qmax of the op, chosen so that
+ * 12 * 2^20 * qmax * k < 2^53.
+ */
+#ifndef COLIBRI_DOT_FP4A8_H
+#define COLIBRI_DOT_FP4A8_H
+
+#include <arm_neon.h>
+#include <stdint.h>
+#include "kernels/portable/e2m1.h"
+
+#define COLIBRI_DOT_FP4A8_ROWS 4
+
+/* A row's group of 32 products, in 4 sums. */
+static inline int32x4_t colibri_part_fp4a8(const uint8_t *w, int8x16_t twice, int8x16_t first, int8x16_t second)
+{
+    const uint8x16_t bytes = vld1q_u8(w);
+    const int8x16_t low = vqtbl1q_s8(twice, vandq_u8(bytes, vdupq_n_u8(15)));
+    const int8x16_t high = vqtbl1q_s8(twice, vshrq_n_u8(bytes, 4));
+    return vdotq_s32(vdotq_s32(vdupq_n_s32(0), low, first), high, second);
+}
+
+static inline void colibri_dot_fp4a8(int64_t sum[COLIBRI_DOT_FP4A8_ROWS], const uint8_t *restrict w,
+                                     const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
+{
+    const int8x16_t twice = vld1q_s8(colibri_e2m1);
+    int64x2_t total01 = vdupq_n_s64(0);
+    int64x2_t total23 = vdupq_n_s64(0);
+    for (int i = 0; i < k; i += 32) {
+        const int8x16_t first = vld1q_s8(x + i);
+        const int8x16_t second = vld1q_s8(x + i + 16);
+        const int32x4_t rows01 =
+            vpaddq_s32(colibri_part_fp4a8(w, twice, first, second), colibri_part_fp4a8(w + 16, twice, first, second));
+        const int32x4_t rows23 = vpaddq_s32(colibri_part_fp4a8(w + 32, twice, first, second),
+                                            colibri_part_fp4a8(w + 48, twice, first, second));
+        const int32x4_t parts = vpaddq_s32(rows01, rows23);
+        uint32_t four;
+        __builtin_memcpy(&four, group_scale, sizeof four);
+        const uint16x8_t exponents = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)));
+        const int32x4_t powers = vshlq_s32(vdupq_n_s32(1), vmovl_s16(vget_low_s16(vreinterpretq_s16_u16(exponents))));
+        total01 = vmlal_s32(total01, vget_low_s32(parts), vget_low_s32(powers));
+        total23 = vmlal_high_s32(total23, parts, powers);
+        group_scale += COLIBRI_DOT_FP4A8_ROWS;
+        w += 64;
+    }
+    vst1q_s64(sum, total01);
+    vst1q_s64(sum + 2, total23);
+}
+
+#endif
