@@ -30,7 +30,8 @@ BARE = boards_with_models(of_kind(BoardKind.BARE, OF_GCC), of_kind(BoardKind.BAR
 LINUX = boards_with_models(of_kind(BoardKind.LINUX, TELLING), of_kind(BoardKind.LINUX, OFTEN))
 MODELS = {
     "sensor": ("load-moe/top1-e4", Options()),
-    "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=32, drop=PRUNED)),
+    # As deep in few positions as in many.
+    "language": ("shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=4, context=12, drop=PRUNED)),
 }
 CALLED = {
     "sensor": ["colibri_verify", "P_init", "colibri_check", "P_used_bytes", "P_forward"],

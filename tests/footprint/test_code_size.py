@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from shared_objects import SharedObjects
 from size_models import EXAMPLES, PRUNED, compiler_of, held_out
 from small_models import write_mixtral, write_sensor
 
@@ -42,14 +43,16 @@ def linked(report: Report, kind: GroupKind) -> int:
 
 @pytest.mark.parametrize("demo", DEMOS)
 @pytest.mark.parametrize("board_id", BOARDS)
-def test_predictions_are_within_their_bounds(board_id: str, demo: str, tmp_path: Path) -> None:
+def test_predictions_are_within_their_bounds(board_id: str, demo: str, tmp_path: Path, objects: SharedObjects) -> None:
     board = load_board(board_id)
     package = generate(EXAMPLES / demo, board, DEMOS[demo], tmp_path / "out")
     estimate = package.code_estimate
     assert estimate is not None and estimate.within is not None and estimate.board == board_id
     if compiler_of(board) != estimate.compiler:
         pytest.skip(f"the bounds hold for {estimate.compiler}, here is {compiler_of(board)}")
+    objects.lend(tmp_path / "out")
     build(tmp_path / "out", product_targets(board, board.toolchain.family))
+    objects.keep(tmp_path / "out")
     report = make_report(tmp_path / "out")
     assert abs(estimate.code - linked(report, GroupKind.CODE)) <= estimate.within.code
     assert abs(estimate.tables - linked(report, GroupKind.TABLES)) <= estimate.within.tables

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from make_bad import CONFIG, tiny_mixtral, write_checkpoint
+from shared_objects import SharedObjects
 from small_models import EXAMPLES
 
 from colibri.boards.load import load_board
@@ -31,7 +32,15 @@ BOARDS = [
 ]
 
 
-def run_both(checkpoint: Path, board: str, emulator: str, folder: str, options: Options, tmp_path: Path) -> None:
+def run_both(
+    checkpoint: Path,
+    board: str,
+    emulator: str,
+    folder: str,
+    options: Options,
+    tmp_path: Path,
+    objects: SharedObjects,
+) -> None:
     """Test two packages of a checkpoint; both agree with the reference, so their digests must be one."""
     own = load_board(board)
     assert own.kernels[0] == folder
@@ -40,9 +49,11 @@ def run_both(checkpoint: Path, board: str, emulator: str, folder: str, options: 
     for kernels in (own.kernels, ("portable",)):
         out = tmp_path / kernels[0]
         generate(checkpoint, msgspec.structs.replace(own, kernels=kernels), options, out)
+        objects.lend(out)
         assert any((out / "runtime" / "kernels" / kernels[0]).glob("dot_*.h"))
         models.append((out / "model.bin").read_bytes())
         results += check_package(out, emulators=(emulator,))
+        objects.keep(out)
     assert [result.mismatches for result in results] == [(), ()]
     assert results[0].digest == results[1].digest
     assert results[0].outputs == results[1].outputs > 0
@@ -52,14 +63,18 @@ def run_both(checkpoint: Path, board: str, emulator: str, folder: str, options: 
 @pytest.mark.parametrize(("board", "emulator", "folder"), BOARDS)
 @pytest.mark.parametrize("scheme", list(Scheme))
 class TestSameBits:
-    def test_trained_sensor_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
+    def test_trained_sensor_model(
+        self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path, objects: SharedObjects
+    ) -> None:
         checkpoint = EXAMPLES / "load-moe" / "top1-e3-tiny"
-        run_both(checkpoint, board, emulator, folder, Options(scheme=scheme, batch=3), tmp_path)
+        run_both(checkpoint, board, emulator, folder, Options(scheme=scheme, batch=3), tmp_path, objects)
 
-    def test_odd_tied_token_model(self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path) -> None:
+    def test_odd_tied_token_model(
+        self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path, objects: SharedObjects
+    ) -> None:
         """The embedding reads the head's packing; the rows of a call stand a padded stride apart."""
         arrays = tiny_mixtral(ODD_MIXTRAL)
         del arrays["lm_head.weight"]
         write_checkpoint(tmp_path / "checkpoint", ODD_MIXTRAL, arrays)
         options = Options(scheme=scheme, kv=StateType.F16, prefill=3)
-        run_both(tmp_path / "checkpoint", board, emulator, folder, options, tmp_path)
+        run_both(tmp_path / "checkpoint", board, emulator, folder, options, tmp_path, objects)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from shared_objects import SharedObjects
 
 from colibri.boards.load import load_board
 from colibri.cli import main
@@ -50,9 +51,12 @@ def assert_sums(cost: PositionCost) -> None:
 
 
 @pytest.mark.parametrize("board", BOARDS)
-def test_sensor_model_on_every_board(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sensor_model_on_every_board(
+    board: str, tmp_path: Path, objects: SharedObjects, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "package"
     generate(SENSOR, load_board(board), Options(batch=2), folder)
+    objects.lend(folder)
     profile = profiled(capsys, folder)
     (cost,) = profile.positions
     assert profile.no_steps == ""
@@ -71,9 +75,12 @@ def test_sensor_model_on_every_board(board: str, tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("board", ["nucleo-h743zi", "x86-64-v3"])
-def test_token_model_grows_up_to_its_window(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_token_model_grows_up_to_its_window(
+    board: str, tmp_path: Path, objects: SharedObjects, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "package"
     generate(TOKENS, load_board(board), Options(Scheme.W4A8, StateType.F16, prefill=4, context=64), folder)
+    objects.lend(folder)
     profile = profiled(capsys, folder)
     for cost in profile.positions:
         assert_sums(cost)
