@@ -96,15 +96,19 @@ def test_two_boards_of_a_kind_are_not_guessed_between(path: Path, tmp_path: Path
 
 
 def test_without_tools_it_says_what_to_install(path: Path) -> None:
-    with pytest.raises(ToolMissing) as caught:
-        choose(board_with(Flash(openocd=("target/stm32f4x.cfg",), st_flash=True, drive="MICROBIT")))
-    assert str(caught.value) == (
+    way = choose(board_with(Flash(openocd=("target/stm32f4x.cfg",), st_flash=True, drive="MICROBIT")))
+    assert way.tool == "openocd" and isinstance(way.missing, ToolMissing)
+    assert str(way.missing) == (
         "board stm32f405: nothing here writes to it; mount its drive MICROBIT, or for openocd: sudo apt-get install "
         "openocd, or for st-flash: sudo apt-get install stlink-tools"
     )
     install(path, "openocd")
-    with pytest.raises(ToolMissing, match="st-flash is not here; for st-flash: sudo apt-get install stlink-tools"):
-        choose(board_with(Flash(openocd=("target/stm32f4x.cfg",), st_flash=True)), "st-flash")
+    way = choose(board_with(Flash(openocd=("target/stm32f4x.cfg",), st_flash=True)), "st-flash")
+    assert way.lines() == ["st-flash --reset --format ihex write build/product.hex"]
+    assert "st-flash is not here; for st-flash: sudo apt-get install stlink-tools" in str(way.missing)
+    way = choose(board_with(Flash(drive="MICROBIT")))
+    assert way.lines() == ["cp build/product.hex /media/USER/MICROBIT/", "sync"]
+    assert "nothing here writes to it; mount its drive MICROBIT" in str(way.missing)
 
 
 def test_a_tool_that_the_board_file_does_not_name(path: Path) -> None:
@@ -150,6 +154,15 @@ def test_the_command_builds_prints_the_line_and_runs_it(
         pytest.skip("arm-none-eabi-gcc is not installed")
     folder = tmp_path / "package"
     assert main(["generate", str(EXAMPLES / "load-moe/top1-e3-tiny"), "--board", "stm32f405", "-o", str(folder)]) == 0
+    monkeypatch.setenv("PATH", str(tmp_path))
+    capfd.readouterr()
+    assert main(["flash", str(folder), "--tool", "st-flash"]) == 4
+    assert capfd.readouterr().out == ""
+    assert main(["flash", str(folder), "--tool", "st-flash", "--dry-run"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out.splitlines() == LINES["st-flash"]
+    assert captured.err.startswith("colibri: warning: board stm32f405: st-flash is not here; for st-flash: ")
+
     monkeypatch.setenv("PATH", f"{tmp_path}:{'/usr/bin:/bin'}")
     install(tmp_path, "st-flash", 'test -s "$5" && echo "wrote $5"')
     capfd.readouterr()

@@ -19,7 +19,7 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
     copy to the drive that the board shows: what the board file names and this machine has.
 
     Each line is printed before it runs. With 1 it exits when a tool fails, for example without a board, with 4 when
-    none is here.
+    none is here. A dry run prints them all the same, and says so.
 
     Example: colibri flash build/shakespeare-moe-nucleo-h743zi --dry-run
     """
@@ -43,6 +43,10 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
             click.echo(f"Only bare metal is flashed; this program is copied, in {printable(str(package))} by\n  {line}")
         return
     way = choose(board, tool)
+    if way.missing and not dry_run:
+        raise way.missing
+    if way.missing:
+        click.echo(f"colibri: warning: {way.missing}", err=True)
     for region, needed in region_needs(facts):
         click.echo(f"colibri: warning: {region} needs {needed}", err=True)
     if not dry_run and not build_product(package, board):

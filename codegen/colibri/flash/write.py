@@ -24,10 +24,12 @@ class Way:
     Attributes:
         tool: its name, or ``drive``.
         commands: to run one after the other in the package's folder.
+        missing: why they cannot be run here; None when they can.
     """
 
     tool: str
     commands: tuple[Command, ...]
+    missing: ToolMissing | None = None
 
     def lines(self) -> list[str]:
         """The commands as a shell takes them."""
@@ -37,12 +39,13 @@ class Way:
 def choose(board: Board, tool: str | None = None) -> Way:
     """The way to write to a board with what is here: its drive when that is mounted, else the first tool installed.
 
+    When nothing that can is here, the first that could, and what is missing.
+
     Args:
         tool: one of `TOOL_NAMES`; None takes the first that can be used.
 
     Raises:
         BadInput: the board file says nothing of how the board is written to.
-        ToolMissing: nothing that can is here; the hint installs one.
         UsageError: not by this tool, or several drives have the board's label.
     """
     flash, where = board.flash, f"board {board.id}"
@@ -60,10 +63,14 @@ def choose(board: Board, tool: str | None = None) -> Way:
         program = next((name for name in one.programs if shutil.which(name)), None)
         if program and tool in (None, one.name):
             return Way(one.name, one.commands(program, flash))
-    wanted = [f"for {one.name}: {one.install}" for one in ways if tool in (None, one.name)]
+    wanted = [one for one in ways if tool in (None, one.name)]
     drive = [f"mount its drive {flash.drive}"] if flash.drive and tool in (None, DRIVE) else []
     what = f"{tool} is not here" if tool else "nothing here writes to it"
-    raise ToolMissing(what, where=where, hint=", or ".join([*drive, *wanted]))
+    hint = ", or ".join([*drive, *(f"for {one.name}: {one.install}" for one in wanted)])
+    missing = ToolMissing(what, where=where, hint=hint)
+    if not wanted:
+        return Way(DRIVE, copies(flash, f"/media/USER/{flash.drive}"), missing)
+    return Way(wanted[0].name, wanted[0].commands(wanted[0].programs[0], flash), missing)
 
 
 def run(folder: Path, way: Way, on_line: Callable[[str], None]) -> None:
