@@ -31,7 +31,7 @@ def test_a_file_stands_for_its_folder_when_it_is_the_only_one(tmp_path: Path) ->
     file = tmp_path / "model.safetensors"
     assert Checkpoint.open(file).where == str(tmp_path)
     assert Checkpoint.open(str(file)).name == tmp_path.name
-    assert "is not a folder" in refusal(tmp_path / "config.json")
+    assert "is no file of weights" in refusal(tmp_path / "config.json")
     write_arrays(tmp_path / "other.safetensors", {})
     assert "one of several weight files" in refusal(file)
 

@@ -1,6 +1,6 @@
 """One file a form in which checkpoints lie on disk; no other module knows a form.
 
-To add a form: a file that makes an `Opened` of a file, and its line in `_BY_CONTENT`.
+To add a form: a file that makes an `Opened` of a file, and its lines in `_open_file` and `_open_folder`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from pathlib import Path
 from colibri.checkpoint.config import FILE_NAME as CONFIG_NAME
 from colibri.checkpoint.files import Folder, LocalFolder
 from colibri.checkpoint.forms.llama2c import is_llama2c, open_llama2c
-from colibri.checkpoint.forms.safetensors import INDEX, SINGLE, SUFFIX, open_safetensors
+from colibri.checkpoint.forms.safetensors import INDEX, SINGLE, SUFFIX, open_safetensors, read_config
+from colibri.checkpoint.forms.torch_file import INDEX as TORCH_INDEX
+from colibri.checkpoint.forms.torch_file import SUFFIXES as TORCH_SUFFIXES
+from colibri.checkpoint.forms.torch_file import open_torch
 from colibri.checkpoint.source import Opened
 from colibri.checkpoint.untrusted import is_folder, is_regular_file
 from colibri.errors import BadInput, shown
@@ -50,7 +53,10 @@ def _open_file(folder: Folder, name: str, parent: str) -> Opened:
     file = folder.file(name)
     if is_llama2c(file):
         return open_llama2c(folder, name)
-    raise BadInput("is not a folder", where=file.where, hint=f"give the folder that holds {CONFIG_NAME} and {SINGLE}")
+    if name.endswith((TORCH_INDEX, *TORCH_SUFFIXES)):
+        return open_torch(folder, name, parent, read_config(folder))
+    hint = f"give the folder that holds {CONFIG_NAME} and {SINGLE}"
+    raise BadInput("is no file of weights in a form that is read", where=file.where, hint=hint)
 
 
 def _open_folder(folder: Folder, name: str) -> Opened:
@@ -70,9 +76,10 @@ def _no_weights(folder: Folder, present: set[str]) -> BadInput:
         plain = _PLAIN_NAME.fullmatch(pickles[0])  # the hint is meant to be pasted into a shell
         pickle = pickles[0] if plain else "pytorch_model.bin"
         return BadInput(
-            f"only a pickle ('{shown(pickles[0])}'); opening one can run any code in it, so it is not read",
+            f"only a pickle ('{shown(pickles[0])}'), in which Python would run any code, so a folder of it is not read",
             where=where,
-            hint='convert it where you trust it: python -c "import torch, safetensors.torch as s; '
+            hint="give the file itself, of which nothing is run; or "
+            'convert it where you trust it: python -c "import torch, safetensors.torch as s; '
             f"s.save_file({{k: v.clone().contiguous() for k, v in torch.load('{pickle}', "
             f"weights_only=True).items()}}, '{SINGLE}')\"",
         )
