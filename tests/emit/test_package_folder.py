@@ -112,6 +112,11 @@ def test_what_is_no_package_is_refused_and_left_alone(tmp_path: Path, kind: str)
 
 def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
+    for out in ("link", "link/deeper"):
+        with pytest.raises(UsageError, match=r"link: is a link to nothing; make the folder that it is to point to"):
+            make_package(MODEL, tmp_path / out)
+    assert everything(tmp_path) == ["link"]
+    (tmp_path / "real").mkdir()
     for batch in (1, 2):
         make_package(MODEL, tmp_path / "link", batch=batch)
         assert (tmp_path / "link").is_symlink() and load_package(tmp_path / "real").batch == batch

@@ -109,5 +109,9 @@ def test_output_files(report: Report, tmp_path: Path, capsys: pytest.CaptureFixt
     assert (tmp_path / "a.md").read_text() == report_markdown(report)
     assert (tmp_path / "a.json").read_bytes() == report.to_json()
     assert "\x1b" not in (tmp_path / "a.txt").read_text() and "demo-board" in (tmp_path / "a.txt").read_text()
+    (tmp_path / "broken.txt").symlink_to("nothing.txt")
+    assert main(["report", str(source), "-o", str(tmp_path / "broken.txt")]) == 2
+    assert "broken.txt: is a link to nothing" in capsys.readouterr().err
+    assert not (tmp_path / "nothing.txt").exists()
     assert main(["report", str(source), "-o", str(tmp_path / "none" / "a.txt")]) == 2
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []

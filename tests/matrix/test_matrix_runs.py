@@ -207,3 +207,16 @@ def test_files_that_cannot_be_written_are_refused_first(
         assert main([*arguments, option, str(path)]) == 2
         assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_boards_of_one_name_have_labels_of_their_own(tmp_path: Path) -> None:
+    paths = [tmp_path / parent / "stm32f205.toml" for parent in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text('inherits = "nucleo-f446re"\n')
+    cells = plan([Path(MODEL)], ["stm32f205", *map(str, paths), "stm32f405"], ["w8a8"])
+    labels = [nothing(cell, "", 0, "").board for cell in cells]
+    assert labels == ["stm32f205", "a/stm32f205", "b/stm32f205", "stm32f405"]
+    assert len({cell.name for cell in cells}) == 4
+    (alone,) = plan([Path(MODEL)], [str(paths[0])], ["w8a8"])
+    assert nothing(alone, "", 0, "").board == "stm32f205"

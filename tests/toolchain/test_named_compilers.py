@@ -215,6 +215,16 @@ def test_options_that_would_break_what_is_promised(flag: str, said: str, tmp_pat
     assert "mine.toml:3: toolchain.cflags" in str(caught.value)
 
 
+def test_an_option_that_the_compiler_rejects_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["build", str(MODEL), "--board", BOARD, "-o", str(tmp_path / "out"), "--cflag", "-g", "--cflag"]
+    for flag in ("-fno-such", "-fsanitize=address"):  # the second compiles, and does not link
+        assert main([*arguments, flag]) == 2
+        assert f"colibri: {flag}: does not build with it: " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main([*arguments, "-Dint=long"]) == 6  # right for the line that is tried, not for what is built
+    assert "Colibri's own options are followed by -g -Dint=long" in capsys.readouterr().err
+
+
 @pytest.mark.emulator
 def test_options_behind_those_of_colibri(tmp_path: Path) -> None:
     sysroot = tmp_path / "a root $HOME's"

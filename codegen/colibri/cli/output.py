@@ -47,9 +47,11 @@ def write_text(path: Path, text: str) -> None:
     """Write beside ``path`` and rename; what is no regular file (a pipe, ``/dev/stdout``) is written to.
 
     Raises:
-        UsageError: nothing can be written there.
+        UsageError: nothing can be written there, or it is a link to nothing.
     """
     try:
+        if path.is_symlink() and not path.exists():
+            raise UsageError("is a link to nothing", where=shown(str(path), 300), hint="choose another -o")
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
             return

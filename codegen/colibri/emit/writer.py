@@ -70,13 +70,18 @@ def resolved_output(folder: Path) -> Path:
     """The folder without links and dots.
 
     Raises:
-        UsageError: the system has no such names, or its links go in a circle.
+        UsageError: the system has no such names, or its links go in a circle or to nothing.
     """
     try:
-        return folder.resolve()
+        real = folder.resolve()
+        broken = next((one for one in (folder, *folder.parents) if one.is_symlink() and not one.exists()), None)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "its links go in a circle"
         raise UsageError(f"cannot be made: {reason}", where=str(folder), hint="choose another with -o") from None
+    if broken is not None:
+        hint = "make the folder that it is to point to, or choose another with -o"
+        raise UsageError("is a link to nothing", where=str(broken), hint=hint)
+    return real
 
 
 _OURS = frozenset(

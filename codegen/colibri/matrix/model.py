@@ -26,6 +26,7 @@ class Cell(msgspec.Struct, frozen=True):
         recipe: in its short form, see `colibri.recipe`.
         toolchain: as `colibri build --toolchain` takes it; empty for the board's own.
         namesake: whether another checkpoint of the matrix, in another folder, is called the same.
+        board_namesake: whether another board is.
     """
 
     checkpoint: str
@@ -33,6 +34,7 @@ class Cell(msgspec.Struct, frozen=True):
     recipe: str
     toolchain: str = ""
     namesake: bool = False
+    board_namesake: bool = False
 
     @property
     def name(self) -> str:
@@ -79,7 +81,7 @@ class Result(msgspec.Struct, frozen=True):
     Attributes:
         source: the checkpoint's folder.
         checkpoint: its name, with the folder above where another has the same.
-        board: its name.
+        board: its name, with the folder above where another has the same.
         package: its folder in that of the matrix.
         toolchain: as asked for, or else the family of the board's own compiler; empty when there was none.
         code: exit code of the worst that happened, as a command of its own would have had it.
@@ -155,8 +157,8 @@ class Matrix(msgspec.Struct, frozen=True):
 
 def nothing(cell: Cell, package: str, code: int, error: str) -> Result:
     """The result of a cell of which nothing else is known."""
-    board = _last(cell.board).removesuffix(".toml")
-    name = "/".join(cell.checkpoint.split("/")[-2:]) if cell.namesake else _last(cell.checkpoint)
+    board = _called(cell.board, cell.board_namesake).removesuffix(".toml")
+    name = _called(cell.checkpoint, cell.namesake)
     return Result(cell.checkpoint, name, board, cell.recipe, package, code, error, cell.toolchain)
 
 
@@ -174,6 +176,10 @@ def same_digest(runs: Sequence[Run], common: str) -> bool | None:
 def _slug(text: str) -> str:
     """Letters, digits and ``._``, with single dashes for what is between."""
     return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")
+
+
+def _called(path: str, namesake: bool) -> str:
+    return "/".join(path.rstrip("/").split("/")[-2:]) if namesake else _last(path)
 
 
 def _last(path: str) -> str:

@@ -62,9 +62,17 @@ def plan(
     folders = list(dict.fromkeys(str(path.resolve()) for path in checkpoints))
     tools = list(dict.fromkeys(str(Path(tool).absolute()) if "/" in tool else tool for tool in toolchains))
     names = Counter(Path(folder).name for folder in folders)
+    labels = Counter(Path(board).name.removesuffix(".toml") for board in chosen)
     every = itertools.product(folders, short, chosen, tools)
     cells = [
-        Cell(folder, board, recipe, tool, namesake=names[Path(folder).name] > 1)
+        Cell(
+            folder,
+            board,
+            recipe,
+            tool,
+            namesake=names[Path(folder).name] > 1,
+            board_namesake=labels[Path(board).name.removesuffix(".toml")] > 1,
+        )
         for folder, recipe, board, tool in every
     ]
     if len(cells) > _MOST_CELLS:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from colibri.boards.profile import Board, Holds
 from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, in_bytes, lack_of_room, no_room
+from colibri.package import FILE_NAME, load_package
 from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_BIN, PRODUCT_HEX, PRODUCT_UF2, product_targets
 from colibri.toolchain.places import compiler_of, path_for
 from colibri.toolchain.raw_image import write_raw_image
@@ -71,10 +72,8 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
     failures = _failures(done.stdout)
     broken = [text for text in failures.values() if not (_OVERFLOW.search(text) or _TOO_LARGE.search(text))]
     if broken or not failures:
-        where = str(folder)
-        raise BuildFailed(
-            _errors("\n".join(broken) or done.stdout), where=where, hint="run ninja there to see all of it"
-        )
+        hint = f"run ninja there to see all of it{_added_options(folder)}"
+        raise BuildFailed(_errors("\n".join(broken) or done.stdout), where=str(folder), hint=hint)
     if PRODUCT not in failures:
         image, text = next(iter(failures.items()))
         raise DoesNotFit(
@@ -136,6 +135,12 @@ def _refuse_without_room(folder: Path, output: str) -> None:
         error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if error is not None:
         raise no_room(str(folder), error, _HINT)
+
+
+def _added_options(folder: Path) -> str:
+    """What the user added for the compiler may be to blame; empty without such options."""
+    cflags = load_package(folder).board.toolchain.cflags if (folder / FILE_NAME).is_file() else ()
+    return f"; Colibri's own options are followed by {' '.join(cflags)}" if cflags else ""
 
 
 def _unlink(path: Path) -> None:

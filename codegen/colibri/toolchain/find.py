@@ -10,7 +10,7 @@ import msgspec
 
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Board, BoardKind, CompilerFamily
-from colibri.errors import BadInput, ToolMissing
+from colibri.errors import BadInput, ToolMissing, UsageError
 from colibri.toolchain.compiler import Installed, clang_for, gcc_for, zig_for
 from colibri.toolchain.named import named_compilers
 from colibri.toolchain.places import clang_folders, zig_folders
@@ -61,11 +61,12 @@ def find_toolchain(board: Board, wanted: str = "") -> Installed:
     Raises:
         BadInput: it rejects the flags of a board of one's own, or they and ``cpu.fpu`` do not agree.
         ToolMissing: none is installed, or links a line with the board's flags; the hint installs one.
-        UsageError: ``wanted`` names no compiler.
+        UsageError: ``wanted`` names no compiler, or an option for C that was added is one that it rejects.
     """
     tried = try_toolchain(board, wanted)
     found = tried[-1].installed
     if not tried[-1].serves or found is None:
+        _refuse_cflags(board, tried[-1])
         refuse_flags(board, tried[-1])
         hint = (
             install_hint(board, tried[-1].family)
@@ -192,6 +193,27 @@ def refuse_flags(board: Board, tried: Tried) -> None:
         if _is_ours(board):
             raise ToolMissing(what, where=f"board {board.id}", hint="this board needs another compiler")
         raise BadInput(what, where=f"board {board.id}: toolchain.flags", hint="correct them in the board file")
+
+
+def _refuse_cflags(board: Board, tried: Tried) -> None:
+    """Do nothing unless a compiler would serve without options for C that were added.
+
+    Raises:
+        UsageError: it would; the message names the first that it rejects.
+    """
+    if tried.installed is None or tried.installed.which(tried.installed.compiler.cc[0]) is None:
+        return
+    alone, *each = (_with_cflags(board, cflags) for cflags in ((), *((flag,) for flag in board.toolchain.cflags)))
+    if not each or why_not_link(tried.installed, alone):
+        return
+    for one in each:
+        if reason := why_not_link(tried.installed, one):
+            hint = "leave it out; `--cflag`, or `cflags` of the board file, has it"
+            raise UsageError(f"does not build with it: {reason}", where=one.toolchain.cflags[0], hint=hint)
+
+
+def _with_cflags(board: Board, cflags: tuple[str, ...]) -> Board:
+    return msgspec.structs.replace(board, toolchain=msgspec.structs.replace(board.toolchain, cflags=cflags))
 
 
 def fpu_mismatch(installed: Installed, board: Board) -> BadInput | None:
