@@ -14,7 +14,7 @@ from colibri.boards.profile import Board, Holds, MemoryKind, for_regions
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import checked_prefix, identifier
-from colibri.emit.model_bin import ModelBin, build_model_bin
+from colibri.emit.model_bin import ModelBin, plan_model_bin
 from colibri.emit.module import Module, build_module
 from colibri.emit.writer import Contents, resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable
@@ -32,6 +32,7 @@ from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
 from colibri.passes.spread import hot_region, hot_weights
 from colibri.paths import data_folder
+from colibri.progress import Progress, unseen
 from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.vectors import make_vectors, save_vectors
 
@@ -98,22 +99,37 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
     return graph
 
 
-def generate(path: Path, board: Board, options: Options, out: Path, compiler: Compiler | None = None) -> Package:
+def generate(
+    path: Path,
+    board: Board,
+    options: Options,
+    out: Path,
+    compiler: Compiler | None = None,
+    progress: Progress = unseen,
+) -> Package:
     """Write the C package of a checkpoint for a board into the folder ``out``.
 
     Args:
         compiler: that the build files name; None takes the board's own by its usual names.
+        progress: is told how far it is.
 
     Raises:
         BadInput: the checkpoint cannot be used; the message names the tensor or key.
         UsageError: options that cannot be meant.
     """
-    contents = prepare(path, board, options, out, compiler)
-    write_package(out, contents)
+    contents = prepare(path, board, options, out, compiler, progress)
+    write_package(out, contents, progress)
     return contents.package
 
 
-def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Compiler | None = None) -> Contents:
+def prepare(
+    path: Path,
+    board: Board,
+    options: Options,
+    out: Path,
+    compiler: Compiler | None = None,
+    progress: Progress = unseen,
+) -> Contents:
     """Everything that goes into the folder ``out``, which is not touched.
 
     Raises:
@@ -147,7 +163,7 @@ def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Com
         files = _model_files(graph, layouts, hot, manifest)
         module = build_module(graph, layouts, placement, kernels, files, rows)
     for file in files:
-        _refuse_beyond_32_bits(len(file.data), "model.bin", "choose a smaller --scheme or drop experts")
+        _refuse_beyond_32_bits(file.length, "model.bin", "choose a smaller --scheme or drop experts")
     ops = _ops(graph, module, 1 if tokens else rows)
     fast = _fast_code(board, module, ops, options.pins)
     if fast and placement.memory.in_region(fast.region):
@@ -167,7 +183,7 @@ def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Com
         model=_facts(graph),
         abi_hash=files[0].abi_hash.hex(),
         recipe_hash=_hash(recipe),
-        model_bin_bytes=len(files[0].data),
+        model_bin_bytes=files[0].length,
         sections=files[0].sections,
         memory=placement.memory,
         ops=ops,
@@ -176,22 +192,23 @@ def prepare(path: Path, board: Board, options: Options, out: Path, compiler: Com
         compiler=compiler or standard_compiler(board),
     )
     package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
-    model_bytes = sum(len(file.data) for file in files)
-    vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=placement.memory.total)
+    model_bytes = sum(file.length for file in files)
+    memory_bytes = placement.memory.total
+    vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=memory_bytes, progress=progress)
     tokenizer = checkpoint.tokenizer() if tokens else None
-    return Contents(package, graph, module, files, recipe, save_vectors(vectors), licence, tokenizer)
+    return Contents(package, graph, module, files, layouts, recipe, save_vectors(vectors), licence, tokenizer)
 
 
 def _model_files(graph: Graph, layouts: Layouts, hot: Collection[str], manifest: bytes) -> list[ModelBin]:
     """model.bin, and hot.bin when there are hot weights. The ABI hash of each knows what the other holds."""
     layout = repr([op.signature() for op in graph.ops])
     if not hot:
-        return [build_model_bin(graph, layouts, manifest, layout)]
+        return [plan_model_bin(graph, layouts, manifest, layout)]
     cold = [name for name in graph.weights if name not in hot]
     split = f"{layout} hot {sorted(hot)}"
     return [
-        build_model_bin(graph, layouts, manifest, split, cold),
-        build_model_bin(graph, layouts, manifest, f"{split} here", hot),
+        plan_model_bin(graph, layouts, manifest, split, cold),
+        plan_model_bin(graph, layouts, manifest, f"{split} here", hot),
     ]
 
 
@@ -207,7 +224,7 @@ def _hot_weights(graph: Graph, layouts: Layouts, board: Board, module: Module, p
 def _hot_facts(board: Board, files: Sequence[ModelBin]) -> HotWeights | None:
     if len(files) == 1:
         return None
-    return HotWeights(hot_region(board), files[1].abi_hash.hex(), len(files[1].data), files[1].sections)
+    return HotWeights(hot_region(board), files[1].abi_hash.hex(), files[1].length, files[1].sections)
 
 
 def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins) -> FastCode | None:

@@ -13,7 +13,7 @@ from colibri.boards.profile import Board, Holds
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import comment_text
-from colibri.emit.model_bin import build_model_bin
+from colibri.emit.model_bin import plan_model_bin
 from colibri.errors import printable
 from colibri.generate import Options, make_manifest
 from colibri.graph.graph import StateType
@@ -98,7 +98,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             packed, planned = {}, dict[Hashable, Memory]()
             for kernels in dict.fromkeys(board.kernels for board in boards):
                 layouts = plan_layouts(graph, KernelSet(kernels))
-                packed[kernels] = layouts, len(build_model_bin(graph, layouts, manifest, "").data)
+                packed[kernels] = layouts, plan_model_bin(graph, layouts, manifest, "").length
             for board in boards:
                 layouts, weights = packed[board.kernels]
                 left = rooms(board, graph, 1, emulated=False)

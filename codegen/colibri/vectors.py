@@ -13,10 +13,15 @@ from colibri.emulate.protocol import Request
 from colibri.errors import BadInput, shown
 from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.interpret import Reference
+from colibri.progress import Progress, unseen
 
 CONTEXT_FULL, BAD_TOKEN, NOT_FINITE = -10, -9, -11
 _OPS = frozenset("VIRPSF")  # requests that the test program knows
 LONGEST = 1024  # positions that golden vectors fill; attention to all of a longer context would take hours
+# Each call of the reference goes through the weights anew, so that large models get fewer calls: so many weights in all
+# are a minute or so. A model that then has not even a few dozen calls gets one.
+_WEIGHTS_IN_ALL = 1 << 32
+_FEWEST_CALLS = 32
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -98,20 +103,47 @@ def _floats(values: NDArray[np.float32]) -> Answer:
     return Answer(0, np.ascontiguousarray(values, "<f4").tobytes())
 
 
-def make_vectors(graph: Graph, *, rows: int, model_bytes: int, memory_bytes: int, seed: int = 1) -> list[Case]:
-    """Run the reference on inputs that reach every path of the generated code.
+def make_vectors(
+    graph: Graph, *, rows: int, model_bytes: int, memory_bytes: int, seed: int = 1, progress: Progress = unseen
+) -> list[Case]:
+    """Run the reference on inputs that reach every path of the generated code; a huge token model on a few tokens.
 
     Args:
         rows: batch of a sample model, prefill width of a token model.
         seed: of the pseudo-random inputs.
+        progress: is told of the work on a huge model.
     """
     script = _Script.begin(model_bytes, memory_bytes)
     random = np.random.Generator(np.random.PCG64(seed))
     if graph.kind is ModelKind.SAMPLES:
         _sample_cases(graph, rows, script, random)
+    elif _calls(graph) < _FEWEST_CALLS:
+        progress("numpy reference", 0)
+        _few_cases(graph, rows, script, random)
     else:
         _token_cases(graph, rows, script, random)
     return script.cases
+
+
+def _calls(graph: Graph) -> int:
+    return min(LONGEST, _WEIGHTS_IN_ALL // max(1, graph.parameters()))
+
+
+def _few_cases(graph: Graph, prefill: int, script: _Script, random: np.random.Generator) -> None:
+    """One call for as few tokens as show a step behind another, and a prefill behind a whole one."""
+    count = min(graph.context, max(2, prefill + 1))
+    prompt = random.integers(0, graph.output_width, count).astype("<u4")
+    reference = Reference(graph)
+    rows = reference.extend(prompt, all_rows=True)[0]
+    script.add(f"prompt of {count} tokens", "P", prompt, _floats(rows[-1]))
+    script.add("reset", "R", None, _word(0, 0))
+    script.add(f"the same {count} tokens step by step", "S", prompt, *(_floats(row) for row in rows))
+    _refused(reference, script)
+
+
+def _refused(reference: Reference, script: _Script) -> None:
+    beyond = np.zeros(reference.graph.context - reference.position + 1, "<u4")
+    script.add("a prompt one token longer than what is left", "P", beyond, Answer(CONTEXT_FULL, b""))
 
 
 def _sample_cases(graph: Graph, batch: int, script: _Script, random: np.random.Generator) -> None:
@@ -172,14 +204,14 @@ def _generation(reference: Reference, script: _Script, prompt: NDArray[np.uint32
     logits = reference.extend(prompt)[0]
     script.add(f"prompt of {prompt.size} tokens", "P", prompt, _floats(logits))
     tokens, answers = [], []
-    while reference.position < min(context, LONGEST):
+    longest = _calls(reference.graph)
+    while reference.position < min(context, longest):
         tokens.append(int(np.argmax(logits)))
         logits = reference.extend(np.array(tokens[-1:]))[0]
         answers.append(_floats(logits))
-    end = "the end of the context" if context <= LONGEST else f"position {LONGEST} of {context}"
+    end = "the end of the context" if context <= longest else f"position {longest} of {context}"
     if tokens:
         script.add(f"greedy generation to {end}", "S", np.array(tokens, "<u4"), *answers)
-    if context <= LONGEST:
+    if context <= longest:
         script.add("one step beyond the context", "S", np.array([0], "<u4"), Answer(CONTEXT_FULL, b""))
-    beyond = np.zeros(context - reference.position + 1, "<u4")
-    script.add("a prompt one token longer than what is left", "P", beyond, Answer(CONTEXT_FULL, b""))
+    _refused(reference, script)

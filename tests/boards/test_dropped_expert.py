@@ -11,7 +11,6 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.emit.model_bin import ENTRY
 from colibri.footprint.report import Part, make_report
 from colibri.generate import Options, build_graph
-from colibri.graph.weights import Matrix
 from colibri.package import Package
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import pack_matrix, plan_layouts
@@ -93,8 +92,7 @@ def test_its_bytes_are_nowhere_in_the_image(make: Make) -> None:
     checkpoint = EXAMPLES / "load-moe" / "top2-e4-norm"
     graph = build_graph(Checkpoint.open(checkpoint), Options())
     layouts = plan_layouts(graph, KernelSet(("portable",)))
-    weight = graph.weights["layers.0.experts.2.up"]
-    assert isinstance(weight, Matrix)
+    weight = graph.matrix("layers.0.experts.2.up").load()
     packed = pack_matrix(weight, layouts.matrices["layers.0.experts.2.up"])
     images = []
     for name, options in (("whole", Options()), ("pruned", Options(drop={0: {2}}))):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from make_bad import CASES, Case, Stage, tiny_mixtral, write_checkpoint, write_shards
+from small_models import loaded
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
@@ -45,7 +46,7 @@ def test_importer_on_each_case(case: Case, tmp_path: Path) -> None:
         assert import_graph(Checkpoint.open(tmp_path / case.name), ImportOptions()).dropped == []
         return
     with pytest.raises(BadInput) as caught:
-        import_graph(Checkpoint.open(tmp_path / case.name), ImportOptions())
+        loaded(import_graph(Checkpoint.open(tmp_path / case.name), ImportOptions()))
     assert str(caught.value).isprintable()
     for words in case.words:
         assert words in str(caught.value)

@@ -80,13 +80,14 @@ def test_rows_are_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(LocalFile, "read", lambda self, begin, count: spans.append(count) or whole(self, begin, count))
     tensors = open_form(tmp_path).tensors
     spans.clear()
-    assert np.array_equal(tensors.read("brain", slice(2, 3)), fused[2:3]) and spans == [6 * 7 * 2]
-    assert np.array_equal(tensors.read("brain", slice(3, None)), fused[3:]) and spans[1:] == [2 * 6 * 7 * 2]
-    assert tensors.read("brain", slice(5, 9)).shape == tensors.read("brain", slice(3, 1)).shape == (0, 6, 7)
-    assert np.array_equal(tensors.read("broken", slice(0, 4)), fused[:4])
-    with pytest.raises(BadInput, match="1 of 42 values are not finite"):
-        tensors.read("broken", slice(4, 5))
-    assert tensors.read("scalar") == 2.0 and tensors.read("scalar").shape == ()
+    flat = fused.reshape(30, 7)
+    assert np.array_equal(tensors.rows("brain", 13, 15), flat[13:15]) and spans == [2 * 7 * 2]
+    assert np.array_equal(tensors.rows("brain", 18, 30), flat[18:]) and spans[1:] == [12 * 7 * 2]
+    assert tensors.rows("brain", 30, 30).shape == (0, 7)
+    assert np.array_equal(tensors.rows("broken", 0, 24), flat[:24])
+    with pytest.raises(BadInput, match="1 of 210 values are not finite"):
+        tensors.rows("broken", 24, 25)
+    assert tensors.rows("scalar", 0, 1).tolist() == [2.0]
     assert tensors.read_stored("brain", slice(0, 1)).dtype == ml_dtypes.bfloat16
     assert tensors.nbytes("brain") == fused.size * 2
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from small_models import loaded
 
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
@@ -140,7 +141,7 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
     graph = build_graph(Checkpoint.open(ROOT / "examples" / model), Options(scheme, context=context, drop={0: {1}}))
     layouts = plan_layouts(graph, KernelSet(package.board.kernels))
     assert set(graph.weights) <= set(places)
-    for name, weight in graph.weights.items():
+    for name, weight in loaded(graph).items():
         raw = data[places[name].offset : places[name].offset + places[name].bytes]
         assert places[name].offset % 16 == 0
         if not isinstance(weight, Matrix):

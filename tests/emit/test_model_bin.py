@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from make_bad import CONFIG, tiny_mixtral, write_checkpoint
-from small_models import ORACLE, load_graph, sensor, write_mixtral, write_sensor
+from small_models import ORACLE, load_graph, loaded, sensor, write_mixtral, write_sensor
 
-from colibri.emit.model_bin import ModelBin, build_model_bin
+from colibri.emit.model_bin import ModelBin, plan_model_bin
+from colibri.emit.weights_file import write_model_bin
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.weights import Matrix, Vector
 from colibri.passes.kernels import KernelSet
@@ -23,16 +24,28 @@ from colibri.passes.quantise import Scheme, quantise_graph
 
 def build(graph: Graph, manifest: bytes = b"{}") -> ModelBin:
     layouts = plan_layouts(graph, KernelSet(("portable",)))
-    return build_model_bin(graph, layouts, manifest, repr([op.signature() for op in graph.ops]))
+    return plan_model_bin(graph, layouts, manifest, repr([op.signature() for op in graph.ops]))
+
+
+def written(graph: Graph, folder: Path, manifest: bytes = b"{}") -> bytes:
+    """The file, and that as many bytes are told of as it has of weights."""
+    layouts, made, told = plan_layouts(graph, KernelSet(("portable",))), build(graph, manifest), list[int]()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_model_bin(folder / "model.bin", made, graph, layouts, told.append)
+    weights = [section for section in made.sections if section.name in graph.weights]
+    assert sum(told) == sum(section.bytes for section in weights)
+    raw = (folder / "model.bin").read_bytes()
+    assert len(raw) == made.length
+    return raw
 
 
 @pytest.mark.parametrize("scheme", list(Scheme))
 @pytest.mark.parametrize("path", [ORACLE / "mixtral-base", sensor("top2-e4-norm")], ids=lambda path: path.name)
-def test_every_field_and_every_weight_is_where_the_format_says(path: Path, scheme: Scheme) -> None:
+def test_every_field_and_every_weight_is_where_the_format_says(path: Path, scheme: Scheme, tmp_path: Path) -> None:
     graph = load_graph(path, scheme)
     manifest = b'{"name": "x"}'
     made = build(graph, manifest)
-    data = made.data
+    data = written(graph, tmp_path, manifest)
     magic, version, header, total, table, count, table_crc, abi, flags, header_crc = struct.unpack_from(
         "<8sIIQQII16sII", data
     )
@@ -55,7 +68,7 @@ def test_every_field_and_every_weight_is_where_the_format_says(path: Path, schem
     wanted = [(op.layer, number) for op in graph.ops for number in range(len(op.experts()))]
     assert experts == wanted
     layouts = plan_layouts(graph, KernelSet(("portable",)))
-    for name, weight in graph.weights.items():
+    for name, weight in loaded(graph).items():
         raw = pack_matrix(weight, layouts.matrices[name]) if isinstance(weight, Matrix) else pack_vector(weight)
         assert data[made.offsets[name] : made.offsets[name] + len(raw)] == raw
 
@@ -67,7 +80,7 @@ def test_the_report_knows_every_byte_but_the_alignment() -> None:
         assert 0 <= section.offset - end < 16
         end = section.offset + section.bytes
     assert len({section.name for section in made.sections}) == len(made.sections)
-    assert len(made.data) - end < 16
+    assert made.length - end < 16
 
 
 def test_an_experts_matrices_lie_together() -> None:
@@ -79,13 +92,13 @@ def test_an_experts_matrices_lie_together() -> None:
 
 
 @pytest.mark.parametrize("scheme", list(Scheme))
-def test_same_input_same_bytes(scheme: Scheme) -> None:
-    first, again = (build(load_graph(ORACLE / "mixtral-sharded-swa", scheme)) for _ in range(2))
+def test_same_input_same_bytes(scheme: Scheme, tmp_path: Path) -> None:
+    first, again = (written(load_graph(ORACLE / "mixtral-sharded-swa", scheme), tmp_path / run) for run in "ab")
     assert first == again
 
 
 def changed_weights(graph: Graph) -> Graph:
-    for name, weight in graph.weights.items():
+    for name, weight in loaded(graph).items():
         if isinstance(weight, Vector):
             graph.weights[name] = Vector(weight.values * np.float32(1.5))
         else:
@@ -95,13 +108,14 @@ def changed_weights(graph: Graph) -> Graph:
 
 
 @pytest.mark.parametrize("scheme", list(Scheme))
-def test_the_abi_hash_does_not_change_with_the_weights_or_the_manifest(scheme: Scheme) -> None:
+def test_the_abi_hash_does_not_change_with_the_weights_or_the_manifest(scheme: Scheme, tmp_path: Path) -> None:
     plain = load_graph(ORACLE / "mixtral-base")
     other = changed_weights(load_graph(ORACLE / "mixtral-base"))
     quantise_graph(plain, scheme)
     quantise_graph(other, scheme)
     one, two = build(plain), build(other, b'{"name": "another"}')
-    assert one.abi_hash == two.abi_hash and one.data != two.data and one.offsets == two.offsets
+    assert one.abi_hash == two.abi_hash and one.offsets == two.offsets
+    assert written(plain, tmp_path / "a") != written(other, tmp_path / "b")
 
 
 def mixtral_hash(folder: Path, scheme: Scheme = Scheme.W8A8, **changes: object) -> bytes:
@@ -141,12 +155,12 @@ def test_the_abi_hash_changes_with_scheme_context_and_kv() -> None:
 def test_the_abi_hash_changes_with_the_tile() -> None:
     graph = load_graph(ORACLE / "mixtral-base", Scheme.W8A8)
     layouts = plan_layouts(graph, KernelSet(("portable",)))
-    before = build_model_bin(graph, layouts, b"", "").abi_hash
+    before = plan_model_bin(graph, layouts, b"", "").abi_hash
     from dataclasses import replace
 
     name = "layers.0.q"
     layouts.matrices[name] = replace(layouts.matrices[name], tile_rows=4)
-    assert build_model_bin(graph, layouts, b"", "").abi_hash != before
+    assert plan_model_bin(graph, layouts, b"", "").abi_hash != before
 
 
 def test_the_abi_hash_changes_with_the_experts_that_are_kept() -> None:
@@ -167,12 +181,12 @@ def test_a_dropped_expert_leaves_no_bytes(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "m", CONFIG, arrays)
     graph = load_graph(tmp_path / "m")
     pattern = np.full(16, 0.123456, "<f4").tobytes()
-    whole = build(graph)
+    whole = written(graph, tmp_path / "whole")
     drop_experts(graph, {1: {2}})
-    pruned = build(graph)
-    assert pattern in whole.data and pattern not in pruned.data
+    pruned = written(graph, tmp_path / "pruned")
+    assert pattern in whole and pattern not in pruned
     # three matrices, their table entry, and their router row
-    assert len(whole.data) - len(pruned.data) == 3 * 16 * 24 * 4 + 32 + 16 * 4
+    assert len(whole) - len(pruned) == 3 * 16 * 24 * 4 + 32 + 16 * 4
 
 
 def test_renormalising_sensor_model_has_another_hash(tmp_path: Path) -> None:

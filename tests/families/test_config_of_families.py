@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import ORACLE
+from small_models import ORACLE, loaded
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
@@ -92,7 +92,7 @@ def graph_of(folder: Path, name: str, changes: dict[str, Any], context: int | No
 )
 def test_one_line_names_the_key(tmp_path: Path, name: str, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput) as caught:
-        graph_of(tmp_path / "m", name, changes)
+        loaded(graph_of(tmp_path / "m", name, changes))
     assert words in str(caught.value) and str(caught.value).isprintable()
 
 

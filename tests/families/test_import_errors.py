@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from make_bad import CASES, CONFIG, Case, Stage, tiny_mixtral, write_checkpoint
-from small_models import HOST_BOARD, sensor_arrays, write_mixtral, write_sensor
+from small_models import HOST_BOARD, loaded, sensor_arrays, write_mixtral, write_sensor
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
@@ -19,7 +19,7 @@ from colibri.errors import BadInput, UsageError
 
 def refused(folder: Path, options: ImportOptions | None = None) -> str:
     with pytest.raises(BadInput) as caught:
-        import_graph(Checkpoint.open(folder), options or ImportOptions())
+        loaded(import_graph(Checkpoint.open(folder), options or ImportOptions()))
     assert str(caught.value).isprintable()
     return str(caught.value)
 

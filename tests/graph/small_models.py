@@ -15,7 +15,7 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.generate import Options, generate
 from colibri.graph.graph import Graph, StateType
-from colibri.graph.weights import E2M1_DOUBLED, FP4_SHIFT_MAX, GROUP, GROUP_SCALE_MAX, Matrix, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, FP4_SHIFT_MAX, GROUP, GROUP_SCALE_MAX, Matrix, Vector, WeightFormat
 from colibri.package import Package
 from colibri.passes.quantise import Scheme, quantise_graph
 
@@ -75,6 +75,11 @@ def integer_matrix(form: WeightFormat, n: int, k: int, rng: np.random.Generator,
     groups = rng.integers(0, top + 1, (n, -(-k // GROUP))).astype(np.uint8) if form.grouped else None
     offsets = rng.standard_normal(n).astype(np.float32) if bias else None
     return Matrix(form, (n, k), None, integers, rng.uniform(0.001, 0.01, n).astype(np.float32), groups, offsets)
+
+
+def loaded(graph: Graph) -> dict[str, Vector | Matrix]:
+    """All weights, read and converted."""
+    return {name: one if isinstance(one, Vector) else one.load() for name, one in graph.weights.items()}
 
 
 def write_mixtral(folder: Path, seed: int = 20, **changes: object) -> Path:

@@ -32,9 +32,7 @@ IDS = np.arange(20) * 7 % CONFIG["vocab_size"]
 
 
 def matrix(graph: Graph, name: str) -> Matrix:
-    weight = graph.weights[name]
-    assert isinstance(weight, Matrix)
-    return weight
+    return graph.matrix(name).load()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from colibri.checkpoint.config import FILE_NAME, Config
 from colibri.checkpoint.files import read_whole
 from colibri.checkpoint.forms import open_form
+from colibri.checkpoint.leaves import SCALES, leaf
 from colibri.checkpoint.licence import find_licence
 from colibri.checkpoint.source import FP8, Opened, format_shape
 from colibri.checkpoint.tokenizer import FILE_NAME as TOKENIZER_NAME
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from colibri.checkpoint.lazy import Lazy
+
 _NAMED = 3  # names that an error lists before it only counts
 _NEIGHBOURS = 24
 _TOKENIZER_BYTES = 64 << 20
-_SCALES = "_scale_inv"  # behind the name of a tensor of 8-bit floats
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole component of a dotted name
 
 
@@ -63,7 +65,7 @@ class Checkpoint:
         self._opened = opened
         self._tensors = tensors = opened.tensors
         self._block = _block_of_scales(opened.config)
-        self._scales = {f"{name}{_SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
+        self._scales = {f"{name}{SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
         self._names = tuple(name for name in tensors.names() if name not in self._scales)
         self._left = dict.fromkeys(self._names)
         self._dropped = [Dropped(name, reason) for name, reason in opened.set_aside.items()]
@@ -109,8 +111,8 @@ class Checkpoint:
             raise self._missing(name)
         return self._tensors.dtype(name)
 
-    def take(self, name: str, shape: tuple[int, ...], why: str = "") -> NDArray[np.float32]:
-        """Return a tensor as fp32, C-contiguous and owned by the caller. Each tensor can be taken once.
+    def claim(self, name: str, shape: tuple[int, ...], why: str = "") -> Lazy:
+        """Return a tensor that is read as fp32 when it is asked for. Each tensor can be claimed once.
 
         Args:
             name: of the tensor.
@@ -118,9 +120,11 @@ class Checkpoint:
             why: config keys behind `shape`, e.g. ``num_local_experts × hidden_size``; for the error.
 
         Raises:
-            BadInput: no such tensor, another shape, not a float dtype, or values that are not finite.
-            ColibriError: taken or dropped before (a mistake of the importer).
+            BadInput: no such tensor, another shape, or not a float dtype.
+            ColibriError: claimed or dropped before (a mistake of the importer).
         """
+        from colibri.checkpoint.lazy import stored
+
         found = self.shape(name)
         if found != shape:
             raise BadInput(
@@ -129,30 +133,16 @@ class Checkpoint:
                 hint=f"{FILE_NAME} and the weights disagree",
             )
         self._claim(name)
-        values = self._tensors.read(name)
-        return values if self._tensors.dtype(name) != FP8 else self._scaled(name, values)
+        return stored(leaf(self._tensors, name, self._block))
 
-    def _scaled(self, name: str, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """8-bit floats times the scale of their block of the last two axes."""
-        import numpy as np
+    def take(self, name: str, shape: tuple[int, ...], why: str = "") -> NDArray[np.float32]:
+        """Claim a tensor and read it at once: C-contiguous and owned by the caller.
 
-        scales, where = f"{name}{_SCALES}", self._tensors.where(name)
-        if self._block is None or scales not in self._tensors:
-            lacks = "config.json has no quantization_config" if self._block is None else f"there is no {shown(scales)}"
-            raise BadInput(
-                f"holds 8-bit floats, but {lacks}", where=where, hint="they mean nothing without their scales"
-            )
-        if values.ndim < 2:
-            raise BadInput(f"holds 8-bit floats of {values.ndim} dimension, which have no blocks", where=where)
-        rows, columns = self._block
-        expected = (*values.shape[:-2], -(-values.shape[-2] // rows), -(-values.shape[-1] // columns))
-        if self._tensors.shape(scales) != expected:
-            found = format_shape(self._tensors.shape(scales))
-            what = f"shape {found}, expected {format_shape(expected)}: a scale for each block of {rows} × {columns}"
-            raise BadInput(what, where=self._tensors.where(scales))
-        each = self._tensors.read(scales)
-        each = np.repeat(np.repeat(each, rows, axis=-2), columns, axis=-1)
-        return values * each[..., : values.shape[-2], : values.shape[-1]]
+        Raises:
+            BadInput: as `claim`, or values that are not finite.
+            ColibriError: as `claim`.
+        """
+        return self.claim(name, shape, why).read()
 
     def take_optional(self, name: str, shape: tuple[int, ...], why: str = "") -> NDArray[np.float32] | None:
         """As `take`, or None where the checkpoint does not store the tensor."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from colibri.checkpoint.config import Config
@@ -107,6 +107,7 @@ class Plain:
 
 
 _AS_BF16 = "store the weights as BF16"
+_PIECE = 1 << 20  # values that are looked at together
 
 
 @dataclass(frozen=True)
@@ -172,21 +173,8 @@ class Tensors:
         """Return the number of values in all tensors."""
         return sum(math.prod(stored.shape) for stored in self._stored.values())
 
-    def read(self, name: str, rows: slice | None = None) -> NDArray[np.float32]:
-        """Return a tensor, or some rows of it, as fp32, C-contiguous and owned by the caller.
-
-        Args:
-            name: of the tensor.
-            rows: entries of the outermost axis, of which only these are read from the file; None for all.
-
-        Fp64 is rounded to nearest even.
-
-        Raises:
-            KeyError: no such tensor.
-            BadInput: a dtype that is not a float weight, a value that is not finite in fp32, or an unreadable file.
-        """
-        import numpy as np
-
+    def refuse_unless_floats(self, name: str) -> None:
+        """Do nothing, where a tensor holds floats. BadInput: it does not. KeyError: no such tensor."""
         dtype = self.dtype(name)
         if dtype in BITS and dtype not in _FLOATS:
             narrow = dtype[0] == "F"
@@ -195,18 +183,65 @@ class Tensors:
                 where=self.where(name),
                 hint=_AS_BF16 if narrow else f"expected {', '.join(_FLOATS[:-1])}",
             )
-        found = self.read_stored(name, rows)
+
+    def has_rows(self, name: str) -> bool:
+        """Return whether rows of the last axis can be read alone, not only entries of the outermost one."""
+        stored = self._stored[name]
+        return len(stored.shape) < 3 or isinstance(stored, Plain)
+
+    def rows(self, name: str, begin: int, end: int) -> NDArray[np.float32]:
+        """Return rows of the last axis as fp32, C-contiguous and owned by the caller; fp64 is rounded to nearest even.
+
+        Args:
+            name: of the tensor.
+            begin, end: numbers of rows, the leading axes taken as one; of a vector numbers of its values.
+
+        Returns:
+            ``[end - begin, shape[-1]]``, or ``[end - begin]`` of a vector.
+
+        Raises:
+            KeyError: no such tensor.
+            BadInput: a value that is not finite in fp32, or an unreadable file.
+        """
+        import numpy as np
+
+        found = self._stored_rows(self._stored[name], begin, end)
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(found, dtype=np.float32, order="C")
-        finite = np.isfinite(values)
-        if not finite.all():
-            nans, bad = int(np.isnan(values).sum()), int(values.size - finite.sum())
-            raise BadInput(
-                f"{bad} of {values.size} values are not finite ({nans} NaN, {bad - nans} infinite"
-                + (" in fp32)" if dtype == "F64" else ")"),
-                where=self.where(name),
-            )
+        # The extremes of an array with a NaN are NaN.
+        if values.size and not (np.isfinite(values.max()) and np.isfinite(values.min())):
+            raise self._not_finite(name)
         return values
+
+    @staticmethod
+    def _stored_rows(stored: Stored, begin: int, end: int) -> NDArray[np.generic]:
+        """As `rows`, in the stored type; whole entries of the outermost axis are read where it must be."""
+        shape = stored.shape
+        if len(shape) < 3:
+            return stored.rows(begin, end)
+        if isinstance(stored, Plain):
+            return replace(stored, shape=(math.prod(shape[:-1]), shape[-1])).rows(begin, end)
+        each = max(1, math.prod(shape[1:-1]))
+        first, last = begin // each, -(-end // each)
+        entries = stored.rows(first, last).reshape((last - first) * each, shape[-1])
+        return entries[begin - first * each : end - first * each]
+
+    def _not_finite(self, name: str) -> BadInput:
+        """What is wrong with the whole of a tensor, some row of which is not finite."""
+        import numpy as np
+
+        stored, nans, bad = self._stored[name], 0, 0
+        count, step = stored.shape[0] if stored.shape else 1, max(1, _PIECE // max(1, math.prod(stored.shape[1:])))
+        for begin in range(0, count, step):
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = stored.rows(begin, min(begin + step, count)).astype(np.float32)
+            nans += int(np.isnan(values).sum())
+            bad += int(values.size - np.isfinite(values).sum())
+        return BadInput(
+            f"{bad} of {math.prod(stored.shape)} values are not finite ({nans} NaN, {bad - nans} infinite"
+            + (" in fp32)" if self.dtype(name) == "F64" else ")"),
+            where=self.where(name),
+        )
 
     def read_stored(self, name: str, rows: slice | None = None) -> NDArray[np.generic]:
         """Return a tensor, or some rows of it, in its stored type, unchecked: bytes and integers too.

@@ -39,6 +39,7 @@ def command(
     """
     from colibri.boards.load import load_board
     from colibri.claim import claimed
+    from colibri.cli.progress import progress_bar
     from colibri.cli.report import print_warnings
     from colibri.footprint.budget import check
     from colibri.footprint.report import make_report
@@ -52,7 +53,8 @@ def command(
     profile = with_toolchain(load_board(board), sysroot, cflag)
     installed = find_toolchain(profile, toolchain)
     folder = output or default_output(checkpoint, board)
-    package = generate(checkpoint, profile, parse_options(**options), folder, installed.compiler)
+    with progress_bar() as progress:
+        package = generate(checkpoint, profile, parse_options(**options), folder, installed.compiler, progress)
     with claimed(folder):
         if load_package(folder) != package:
             hint = "build again, or choose another folder with -o"

@@ -30,6 +30,7 @@ def command(
     Example: colibri generate shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
     """
     from colibri.boards.load import load_board
+    from colibri.cli.progress import progress_bar
     from colibri.errors import printable
     from colibri.generate import generate
     from colibri.package import FILE_NAME
@@ -40,7 +41,8 @@ def command(
     profile = with_toolchain(load_board(board), sysroot, cflag)
     installed = find_toolchain(profile, toolchain) if toolchain else None
     compiler = installed.compiler if installed else None
-    package = generate(checkpoint, profile, parse_options(**options), folder, compiler)
+    with progress_bar() as progress:
+        package = generate(checkpoint, profile, parse_options(**options), folder, compiler, progress)
     if installed:
         remember(folder, installed)
     if as_json:

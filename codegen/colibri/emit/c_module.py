@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from colibri.emit.literals import float_literal
 from colibri.graph.graph import BufferKind, Graph, Op
-from colibri.graph.weights import Matrix, WeightFormat
+from colibri.graph.weights import Vector, WeightFormat
 from colibri.passes.kernels import KernelSet, dot_kernel, scheme_name
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
@@ -379,6 +379,5 @@ class CScope:
 def weight_doc(graph: Graph, name: str) -> str:
     """Format and shape of a weight, for a comment."""
     weight = graph.weights[name]
-    shape = weight.shape if isinstance(weight, Matrix) else weight.values.shape
-    form = weight.format if isinstance(weight, Matrix) else "f32"
+    shape, form = (weight.values.shape, "f32") if isinstance(weight, Vector) else (weight.shape, weight.format)
     return f"{form} [{', '.join(str(extent) for extent in shape)}]"

@@ -16,7 +16,7 @@ from colibri.emit.c_module import (
 )
 from colibri.emit.model_bin import ModelBin
 from colibri.graph.graph import Graph, ModelKind, Op
-from colibri.graph.weights import Matrix
+from colibri.graph.weights import Vector
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
 from colibri.passes.place import Placement, all_buffers, buffer_views
@@ -135,7 +135,7 @@ def _formats(graph: Graph, op: Op) -> tuple[str, ...]:
     """Of the op's matrices; those of experts are alike for all of them."""
     names = [*op.weights().values(), *(op.experts()[0].values() if op.experts() else ())]
     weights = [graph.weights[name] for name in names]
-    return tuple(str(weight.format) for weight in weights if isinstance(weight, Matrix))
+    return tuple(str(weight.format) for weight in weights if not isinstance(weight, Vector))
 
 
 def _name_homes(block: Block, placement: Placement) -> None:

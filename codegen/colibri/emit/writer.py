@@ -19,11 +19,14 @@ from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import ModelBin
 from colibri.emit.module import Module
 from colibri.emit.templates import render
+from colibri.emit.weights_file import write_model_bin
 from colibri.errors import BadInput, UsageError, no_room
 from colibri.graph.graph import Graph
 from colibri.package import FILE_NAME, Memory, Package, load_package, used_regions
+from colibri.passes.pack import Layouts
 from colibri.passes.place import CONTEXT_BYTES
 from colibri.paths import data_folder
+from colibri.progress import Progress, unseen
 from colibri.toolchain.buildfiles import Sources, image_suffix, script_name, write_build_files
 
 
@@ -35,17 +38,18 @@ class Contents:
     graph: Graph
     module: Module
     files: Sequence[ModelBin]
+    layouts: Layouts
     recipe: bytes
     vectors: bytes
     licence: str | None
     tokenizer: bytes | None
 
 
-def write_package(folder: Path, contents: Contents) -> None:
+def write_package(folder: Path, contents: Contents, progress: Progress = unseen) -> None:
     """Write the package beside ``folder``, then rename it there; an older package is replaced.
 
     Raises:
-        BadInput: ``folder`` exists and is not a package, or holds files of somebody else.
+        BadInput: ``folder`` exists and is not a package, or holds files of somebody else; or a weight cannot be used.
         UsageError: no folder can be made there, or another command works in it.
     """
     folder = resolved_output(folder)
@@ -58,7 +62,7 @@ def write_package(folder: Path, contents: Contents) -> None:
         raise UsageError(what, where=str(folder), hint="choose another with -o") from None
     try:
         beside.chmod(0o755)
-        _fill(beside, contents)
+        _fill(beside, contents, progress)
         put_in_place(beside, folder)
     except OSError as error:
         raise no_room(str(folder), error, "make room, or choose another folder with -o") from None
@@ -129,10 +133,10 @@ def _refuse_what_is_not_ours(folder: Path) -> None:
             raise UsageError(f"the package in it is write-protected: {place}", where=str(folder), hint=hint)
 
 
-def _fill(folder: Path, contents: Contents) -> None:
+def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
     package, board = contents.package, contents.package.board
     for name, file in zip(FILE_NAMES, contents.files, strict=False):
-        (folder / name).write_bytes(file.data)
+        write_model_bin(folder / name, file, contents.graph, contents.layouts, progress(name, file.length))
     (folder / "recipe.json").write_bytes(contents.recipe)
     if contents.tokenizer is not None:
         (folder / "tokenizer.json").write_bytes(contents.tokenizer)
@@ -356,7 +360,7 @@ def _file_values(contents: Contents) -> list[_FileText]:
         _FileText(
             *words,
             region=region,
-            bytes=len(file.data),
+            bytes=file.length,
             weight_bytes=max((one.offset + one.bytes for one in file.sections if one.part != "manifest"), default=0),
             abi_row=", ".join(f"0x{byte:02X}" for byte in file.abi_hash),
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from colibri.graph.weights import Weight
+from colibri.graph.weights import AnyMatrix, Kept, Vector, Weight
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -164,6 +164,7 @@ class Graph:
         pruned: layer to the ids of the experts dropped from it.
         dropped: notes on tensors and experts left out.
         warnings: what was done to the weights that the user may not want.
+        kept: small matrices that were made.
     """
 
     family: str
@@ -180,6 +181,7 @@ class Graph:
     pruned: dict[int, set[int]] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     INPUT = "input"
     OUTPUT = "output"
@@ -190,6 +192,16 @@ class Graph:
         if self.buffers.setdefault(name, made) != made:
             raise ValueError(f"buffer {name} declared as {self.buffers[name]} and as {made}")
         return name
+
+    def matrix(self, name: str) -> AnyMatrix:
+        """A matrix as it is: shape and format, and perhaps still in the checkpoint."""
+        weight = self.weights[name]
+        assert not isinstance(weight, Vector)
+        return weight
+
+    def loaded(self, name: str) -> AnyMatrix:
+        """A matrix to read from: made and kept, unless it is too large for that. BadInput: it cannot be read."""
+        return self.kept.loaded(self.matrix(name))
 
     def layers(self) -> Iterator[tuple[int | None, list[Op]]]:
         """Runs of ops of the same layer, in order."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colibri.graph.float32 import Float, Int, canonical, matvec
 from colibri.graph.graph import Graph, ModelKind, StateType
-from colibri.graph.weights import Matrix
+from colibri.graph.weights import AnyMatrix, Matrix, Vector
 
 
 @dataclass
@@ -57,14 +57,12 @@ class Run:
     def vector(self, name: str) -> Float:
         """The fp32 values of a vector weight."""
         weight = self.graph.weights[name]
-        assert not isinstance(weight, Matrix)
+        assert isinstance(weight, Vector)
         return weight.values
 
-    def matrix(self, name: str) -> Matrix:
+    def matrix(self, name: str) -> AnyMatrix:
         """A matrix weight."""
-        weight = self.graph.weights[name]
-        assert isinstance(weight, Matrix)
-        return weight
+        return self.graph.loaded(name)
 
     def positions(self) -> Int:
         """Absolute position of each row."""
@@ -72,11 +70,21 @@ class Run:
         return np.tile(one, self.sequences)
 
 
-def product(weight: Matrix, x: Float | Quantised) -> Float:
+_BLOCK = 1 << 20  # weights of a large matrix that are looked at together
+
+
+def product(weight: AnyMatrix, x: Float | Quantised) -> Float:
     """``x`` times the matrix transposed, plus its bias: ``[rows, n]``.
 
     Integer sums are exact in float64 (below 2^53); then ``(float)sum * row_scale * x_scale``, in this order.
     """
+    if isinstance(weight, Matrix):
+        return _product(weight, x)
+    step = max(1, _BLOCK // weight.shape[1])
+    return np.concatenate([_product(block, x) for block in weight.blocks(step)], axis=1)
+
+
+def _product(weight: Matrix, x: Float | Quantised) -> Float:
     if not isinstance(x, Quantised):
         y = matvec(x, weight.values)
     else:

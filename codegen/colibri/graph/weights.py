@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,24 +89,47 @@ class Matrix:
     @cached_property
     def split(self) -> tuple[Matrix, ...]:
         """The parts as matrices of their own."""
-        n, k = self.shape[0] // self.parts, self.shape[1]
+        n = self.shape[0] // self.parts
+        return tuple(self.rows(part * n, (part + 1) * n) for part in range(self.parts))
 
-        def rows(values: NDArray[Any] | None, part: int) -> NDArray[Any] | None:
-            return None if values is None else values[part * n : (part + 1) * n]
+    def rows(self, begin: int, end: int) -> Matrix:
+        """Some rows, as a matrix of one part."""
 
-        return tuple(
-            Matrix(
-                self.format,
-                (n, k),
-                dense=rows(self.dense, part),
-                integers=rows(self.integers, part),
-                row_scale=rows(self.row_scale, part),
-                group_scale=rows(self.group_scale, part),
-                bias=rows(self.bias, part),
-                stored=self.stored,
-            )
-            for part in range(self.parts)
+        def some(values: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if values is None else values[begin:end]
+
+        return replace(
+            self,
+            shape=(end - begin, self.shape[1]),
+            dense=some(self.dense),
+            integers=some(self.integers),
+            row_scale=some(self.row_scale),
+            group_scale=some(self.group_scale),
+            bias=some(self.bias),
+            parts=1,
         )
+
+    def blocks(self, step: int) -> Iterator[Matrix]:
+        """All rows, ``step`` at a time; at once where that is no more."""
+        if step >= self.shape[0]:
+            yield self
+            return
+        for begin in range(0, self.shape[0], step):
+            yield self.rows(begin, min(begin + step, self.shape[0]))
+
+    def load(self) -> Matrix:
+        """Itself."""
+        return self
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether each row has one."""
+        return self.bias is not None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a few rows cost no more than their share."""
+        return True
 
     @property
     def parameters(self) -> int:
@@ -131,4 +156,115 @@ class Matrix:
         return (self.combined * self.row_scale[:, None].astype(np.float64)).astype(np.float32)
 
 
-Weight = Vector | Matrix
+class Rows(Protocol):
+    """Where a matrix comes from: read when it is asked for.
+
+    Attributes:
+        shape: ``(n, k)``.
+        has_bias: whether each row has one.
+        in_order: whether a few rows cost no more than their share.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def has_bias(self) -> bool: ...
+
+    @property
+    def in_order(self) -> bool: ...
+
+    def rows(self, begin: int, end: int) -> Matrix:
+        """Return some rows. BadInput: unreadable, or values that cannot be used."""
+        ...
+
+    def blocks(self, step: int) -> Iterator[Matrix]:
+        """Return all rows, ``step`` at a time. BadInput: as `rows`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class StoredMatrix:
+    """A matrix that stays in the checkpoint until it is asked for.
+
+    Attributes:
+        format: that it has when it is made.
+        source: of its rows.
+        steps: what each block of rows goes through, one after the other; no row needs another.
+        parts, stored: as `Matrix` has them.
+    """
+
+    format: WeightFormat
+    source: Rows
+    steps: tuple[Callable[[Matrix], Matrix], ...] = ()
+    parts: int = 1
+    stored: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, k)``."""
+        return self.source.shape
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether each row has one."""
+        return self.source.has_bias
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a few rows cost no more than their share."""
+        return self.source.in_order
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights, the bias included."""
+        return self.shape[0] * (self.shape[1] + self.has_bias)
+
+    def then(self, step: Callable[[Matrix], Matrix], form: WeightFormat | None = None) -> StoredMatrix:
+        """The matrix behind a further step, which may give it another format."""
+        return replace(self, steps=(*self.steps, step), format=form or self.format)
+
+    def rows(self, begin: int, end: int) -> Matrix:
+        """Make some rows. BadInput: unreadable, or values that cannot be used."""
+        return self._made(self.source.rows(begin, end))
+
+    def blocks(self, step: int) -> Iterator[Matrix]:
+        """Make all rows, ``step`` at a time. BadInput: as `rows`."""
+        return map(self._made, self.source.blocks(step))
+
+    def load(self) -> Matrix:
+        """Make all of it. BadInput: as `rows`."""
+        return replace(self.rows(0, self.shape[0]), parts=self.parts)
+
+    def _made(self, rows: Matrix) -> Matrix:
+        for step in self.steps:
+            rows = step(rows)
+        return rows
+
+
+AnyMatrix = Matrix | StoredMatrix
+Weight = Vector | AnyMatrix
+
+
+@dataclass
+class Kept:
+    """Matrices that were made and stay, since they are small: as many as the first ones that have room."""
+
+    left: int = 1 << 24  # weights; with what the reference makes of them some 12 bytes each
+    made: dict[StoredMatrix, Matrix] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def loaded(self, matrix: AnyMatrix) -> AnyMatrix:
+        """The matrix, made if there is room for it."""
+        if isinstance(matrix, Matrix):
+            return matrix
+        with self.lock:
+            if matrix in self.made:
+                return self.made[matrix]
+            size = matrix.shape[0] * matrix.shape[1]
+            if size > self.left:
+                return matrix
+            self.left -= size
+        loaded = matrix.load()
+        with self.lock:
+            return self.made.setdefault(matrix, loaded)

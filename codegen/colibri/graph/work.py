@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from colibri.graph.graph import Graph, Op
 from colibri.graph.ops import Attention, Experts, LatentAttention
-from colibri.graph.weights import Matrix
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,5 @@ def work(graph: Graph, op: Op) -> Work:
 
 
 def _size(graph: Graph, name: str) -> int:
-    weight = graph.weights[name]
-    assert isinstance(weight, Matrix)
-    return weight.shape[0] * weight.shape[1]
+    n, k = graph.matrix(name).shape
+    return n * k

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ ALIGN = 16
 # Bits of the 4-bit float whose double is the index, which may be negative: it counts from the end.
 _E2M1_BITS = np.zeros(2 * FP4_MAX + 1, np.uint8)
 _E2M1_BITS[E2M1_DOUBLED[::-1]] = np.arange(len(E2M1_DOUBLED), dtype=np.uint8)[::-1]  # of the two zeros the first
+_HALF_BYTES = {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1, WeightFormat.FP4: 1}  # of a weight
 
 
 def aligned(size: int, to: int = ALIGN) -> int:
@@ -62,6 +64,11 @@ class MatrixLayout:
         """Columns with padding."""
         return aligned(self.k, self.tile_cols)
 
+    @property
+    def row_bytes(self) -> int:
+        """Of the tiles, on average."""
+        return self.padded_k * _HALF_BYTES[self.format] // 2
+
     def describe(self) -> str:
         """Canonical text, part of the ABI hash."""
         return (
@@ -88,9 +95,30 @@ def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile
     row_scale = -1 if form is WeightFormat.F32 else part(4 * padded_n)
     bias = part(4 * padded_n) if has_bias else -1
     group_scale = part(padded_n * padded_k // GROUP) if form.grouped else -1
-    width = {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1, WeightFormat.FP4: 1}[form]  # in half bytes
-    data = part(padded_n * padded_k * width // 2)
+    data = part(padded_n * padded_k * _HALF_BYTES[form] // 2)
     return MatrixLayout(form, n, k, tile.rows, tile.cols, row_scale, bias, group_scale, data, parts * place, parts)
+
+
+def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[int, bytes]]:
+    """Some rows of a matrix as the kernel reads them: each piece, and where it stands from the matrix's start.
+
+    Args:
+        rows: all of one part; their number is a multiple of the tile's, or they are the last.
+        first: number of the first row, a multiple of the tile's rows within its part.
+    """
+    part, row = divmod(first, layout.n)
+    tile = Tile(layout.tile_rows, layout.tile_cols)
+    own = matrix_layout(layout.format, rows.shape[0], layout.k, layout.bias >= 0, tile)
+    raw = _pack_part(rows, own)
+    for start, target, each in (
+        (own.row_scale, layout.row_scale, 4),
+        (own.bias, layout.bias, 4),
+        (own.group_scale, layout.group_scale, layout.padded_k // GROUP),
+        (own.data, layout.data, layout.row_bytes),
+    ):
+        if start >= 0:
+            place = part * layout.stride + target + row * each
+            yield place, raw[start : start + own.padded_n * each]
 
 
 def pack_matrix(matrix: Matrix, layout: MatrixLayout) -> bytes:
@@ -134,6 +162,11 @@ def pack_vector(vector: Vector) -> bytes:
     return raw + bytes(aligned(len(raw)) - len(raw))
 
 
+def vector_bytes(vector: Vector) -> int:
+    """Length of what `pack_vector` makes."""
+    return aligned(4 * vector.values.size)
+
+
 @dataclass(frozen=True)
 class Layouts:
     """Layout of each matrix, and the row stride in elements of each quantised buffer."""
@@ -148,24 +181,18 @@ def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
     strides: dict[str, int] = {}
 
     def lay(name: str, tile: Tile) -> None:
-        matrix = _matrix(graph, name)
+        matrix = graph.matrix(name)
         n, k = matrix.shape[0] // matrix.parts, matrix.shape[1]
-        matrices[name] = matrix_layout(matrix.format, n, k, matrix.bias is not None, tile, matrix.parts)
+        matrices[name] = matrix_layout(matrix.format, n, k, matrix.has_bias, tile, matrix.parts)
 
     for product in (product for op in graph.ops for product in op.products()):
-        matrix = _matrix(graph, product.weight)
+        matrix = graph.matrix(product.weight)
         tile = kernels.tile(matrix.format, product.kind)
         lay(product.weight, tile)
         if product.kind is not BufferKind.FLOAT:
             strides[product.buffer] = max(strides.get(product.buffer, 0), aligned(matrix.shape[1], tile.cols))
     for op in graph.ops:
         if isinstance(op, Embedding) and op.table not in matrices:
-            columns = GROUP if _matrix(graph, op.table).format.grouped else 1
+            columns = GROUP if graph.matrix(op.table).format.grouped else 1
             lay(op.table, Tile(1, columns))
     return Layouts(matrices, strides)
-
-
-def _matrix(graph: Graph, name: str) -> Matrix:
-    matrix = graph.weights[name]
-    assert isinstance(matrix, Matrix)
-    return matrix

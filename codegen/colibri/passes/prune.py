@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
 from colibri.graph.ops import Experts, GroupedRouter, Router, SparseMixer
-from colibri.graph.weights import Matrix, Vector
+from colibri.graph.weights import Vector
 
 _Chooser = Router | GroupedRouter | SparseMixer
 
@@ -36,8 +36,8 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
             continue
         if isinstance(op, _Chooser):
             kept = _positions_kept(layers[op.layer], ids)
-            old = graph.weights[op.weight]
-            assert isinstance(old, Matrix) and old.dense is not None
+            old = graph.matrix(op.weight).load()
+            assert old.dense is not None
             bias = None if old.bias is None else old.bias[kept]
             graph.weights[op.weight] = replace(old, shape=(kept.size, op.k), dense=old.dense[kept], bias=bias)
             graph.ops[position] = (

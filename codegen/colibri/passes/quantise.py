@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,11 @@ from colibri.graph.weights import (
     W4_MIN,
     W8_MAX,
     Matrix,
+    StoredMatrix,
+    Vector,
     WeightFormat,
 )
+from colibri.passes.rounding import group_extremes, round_to_integers
 
 INT32_MAX = 2**31 - 1
 # The largest magnitude of an integer weight with what its group has, and of a sum of products: that of 4-bit floats is
@@ -72,23 +76,35 @@ def quantise_w8(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
     term is what inputs behind a ReLU, never negative, make of a one-sided error. 2^18 / k^2 values of t are tried, at
     most 2000, at least 127.
     """
-    n, k = dense.shape
+    k = dense.shape[1]
     count = min(_SEARCH_MOST, _SEARCH_BUDGET // (k * k))
-    tops = np.concatenate([[127.0], np.linspace(127.49, 64.0, count)]) if count > 1 else np.array([127.0])
-    largest = np.abs(dense).max(axis=1)
+    largest = np.maximum(dense.max(axis=1), -dense.min(axis=1))
     live = largest >= _LEAST_W8_ROW
-    scales = (np.where(live, largest, np.float32(1)) / tops.astype(np.float32)[:, None]).astype(np.float32)
+    if count > 1:
+        scale = _best_scale(dense, np.where(live, largest, np.float32(1)), count)
+    else:
+        scale = np.where(live, largest / np.float32(W8_MAX), np.float32(1))
+    integers = round_to_integers(dense, scale.astype(np.float64)[:, None], live[:, None], -W8_MAX, W8_MAX)
+    return integers, np.where(live, scale, np.float32(0)).astype(np.float32)
+
+
+def _best_scale(dense: NDArray[np.float32], largest: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """Of so many scales for each row that with the least error.
+
+    Args:
+        largest: magnitudes of the rows, none of them 0.
+    """
+    tops = np.concatenate([[127.0], np.linspace(127.49, 64.0, count)])
+    scales = (largest / tops.astype(np.float32)[:, None]).astype(np.float32)
     wide, exact = scales.astype(np.float64), dense.astype(np.float64)
     squares, bias = np.zeros(scales.shape), np.zeros(scales.shape)
-    for column in range(k):  # a loop, so that the order of the sums is the same everywhere
+    for column in range(dense.shape[1]):  # a loop, so that the order of the sums is the same everywhere
         error = np.clip(np.rint(exact[:, column] / wide), -W8_MAX, W8_MAX) * wide - exact[:, column]
         squares += error * error
         bias += error
     best = np.argmin(squares + bias * bias / 4, axis=0)
-    scale = scales[best, np.arange(n)]
-    integers = np.clip(np.rint(exact / scale.astype(np.float64)[:, None]), -W8_MAX, W8_MAX)
-    integers = np.where(live[:, None], integers, 0.0)
-    return integers.astype(np.int8), np.where(live, scale, np.float32(0)).astype(np.float32)
+    found: NDArray[np.float32] = scales[best, np.arange(len(dense))]
+    return found
 
 
 def quantise_w4(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.uint8], NDArray[np.float32]]:
@@ -102,17 +118,19 @@ def quantise_w4(dense: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
     """
     n, k = dense.shape
     groups = -(-k // GROUP)
-    padded = np.zeros((n, groups * GROUP), np.float64)
-    padded[:, :k] = dense
-    blocks = padded.reshape(n, groups, GROUP)
-    wish = np.maximum(blocks.max(axis=2) / (W4_MAX + 0.5), blocks.min(axis=2) / (W4_MIN - 0.5))
+    padded = np.ascontiguousarray(dense)
+    if k % GROUP:
+        padded = np.zeros((n, groups * GROUP), np.float32)
+        padded[:, :k] = dense
+    top, low = group_extremes(padded)
+    wish = np.maximum(top.astype(np.float64) / (W4_MAX + 0.5), low.astype(np.float64) / (W4_MIN - 0.5))
     row_scale = (wish.max(axis=1) / GROUP_SCALE_MAX).astype(np.float32)
     safe = np.where(row_scale > 0, row_scale, np.float32(1)).astype(np.float64)
     steps = np.clip(np.rint(wish / safe[:, None]), 0, GROUP_SCALE_MAX)
-    scale = np.where(steps > 0, steps, 1.0) * safe[:, None]
-    integers = np.clip(np.rint(blocks / scale[:, :, None]), W4_MIN, W4_MAX)
-    integers = np.where(steps[:, :, None] > 0, integers, 0.0)
-    return integers.reshape(n, -1)[:, :k].astype(np.int8), steps.astype(np.uint8), row_scale
+    live = steps > 0
+    scale = np.where(live, steps, 1.0) * safe[:, None]
+    integers = round_to_integers(padded, scale, live, W4_MIN, W4_MAX)
+    return integers[:, :k], steps.astype(np.uint8), row_scale
 
 
 def quantise_matrix(matrix: Matrix, form: WeightFormat) -> Matrix:
@@ -145,7 +163,10 @@ def activation_limit(form: WeightFormat, kind: BufferKind, k: int, where: str) -
 
 
 def quantise_graph(graph: Graph, scheme: Scheme) -> None:
-    """Convert weights and insert `Quantise` ops, in place. Each buffer is quantised once, for all who read it."""
+    """Convert weights and insert `Quantise` ops, in place. Each buffer is quantised once, for all who read it.
+
+    What is still in the checkpoint is converted when it is read.
+    """
     formats = _FORMATS[scheme]
     _convert(graph, formats.weights)
     if formats.weights is WeightFormat.F32:
@@ -184,12 +205,15 @@ def _convert(graph: Graph, form: WeightFormat) -> None:
         wanted |= dict.fromkeys(_kept(graph), WeightFormat.FP4)
     rounded: dict[str, list[str]] = {}
     for name, matrix in graph.weights.items():
-        if isinstance(matrix, Matrix):
-            to = wanted.get(name, WeightFormat.F32)
-            if to not in (matrix.format, WeightFormat.F32) and matrix.stored:
-                rounded.setdefault(matrix.stored, []).append(name)
-            if to is not matrix.format:
-                graph.weights[name] = quantise_matrix(matrix, to)
+        if isinstance(matrix, Vector):
+            continue
+        to = wanted.get(name, WeightFormat.F32)
+        if to not in (matrix.format, WeightFormat.F32) and matrix.stored:
+            rounded.setdefault(matrix.stored, []).append(name)
+        if to is matrix.format:
+            continue
+        convert = partial(quantise_matrix, form=to)
+        graph.weights[name] = matrix.then(convert, to) if isinstance(matrix, StoredMatrix) else convert(matrix)
     for stored, names in rounded.items():
         count = f"{names[0]} is" if len(names) == 1 else f"{len(names)} matrices, the first {names[0]}, are"
         graph.warnings.append(f"{count} {stored} in the checkpoint and rounded again to {form}")
@@ -199,8 +223,7 @@ def _kept(graph: Graph) -> set[str]:
     """Matrices of 4-bit floats; those of a layer's experts only where all are, since they share their code."""
 
     def stays(name: str) -> bool:
-        matrix = graph.weights[name]
-        return isinstance(matrix, Matrix) and matrix.format is WeightFormat.FP4
+        return graph.matrix(name).format is WeightFormat.FP4
 
     kept: set[str] = set()
     for op in graph.ops:
@@ -214,8 +237,8 @@ def _kept(graph: Graph) -> set[str]:
 
 def _limit(graph: Graph, op: Op, buffer: str, kind: BufferKind, k: int) -> int:
     """The least limit of the op's matrices that are multiplied with a buffer, or with its scratch."""
-    weights = [graph.weights[product.weight] for product in op.products() if product.buffer == buffer]
-    return min(activation_limit(weight.format, kind, k, op.part) for weight in weights if isinstance(weight, Matrix))
+    formats = {graph.matrix(product.weight).format for product in op.products() if product.buffer == buffer}
+    return min(activation_limit(form, kind, k, op.part) for form in formats)
 
 
 def _matrices(op: Op) -> list[str]:

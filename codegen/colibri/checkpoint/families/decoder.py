@@ -6,20 +6,22 @@ An importer reads what is its own, then calls a `Builder` layer by layer; the pa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.config import Config, read_rope
 from colibri.checkpoint.families import ImportOptions
 from colibri.checkpoint.families.rotary import Rotary, rotary
+from colibri.checkpoint.lazy import Lazy, dense_matrix
 from colibri.errors import BadInput, UsageError
 from colibri.graph.float32 import Float
 from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, State
 from colibri.graph.ops import Add, Attention, Clip, Embedding, LastRow, LayerNorm, Linear, PositionScale, RmsNorm, Rope
 from colibri.graph.ops.rope import rope_tables
-from colibri.graph.weights import Matrix, Vector, WeightFormat
+from colibri.graph.weights import Vector
 
 _ACTIVATIONS = {
     "silu": "silu",
@@ -190,16 +192,20 @@ class Builder:
         """Declare a float buffer."""
         return self.graph.buffer(name, BufferKind.FLOAT, width, rows)
 
-    def dense(self, name: str, values: Float, bias: Float | None = None) -> str:
+    def dense(self, name: str, values: Lazy, bias: Lazy | None = None) -> str:
         """Add a matrix ``[n, k]``."""
-        shape = values.shape[0], values.shape[1]
-        self.graph.weights[name] = Matrix(WeightFormat.F32, shape, dense=values, bias=bias)
+        self.graph.weights[name] = dense_matrix(values, bias)
         return name
 
     def matrix(self, name: str, tensor: str, n: int, k: int, why: str, *, bias: bool = False) -> str:
         """Add the matrix that the checkpoint stores as ``tensor.weight``, with ``tensor.bias`` where it has one."""
-        values = self.checkpoint.take(f"{tensor}.weight", (n, k), why)
-        return self.dense(name, values, self.checkpoint.take(f"{tensor}.bias", (n,), why) if bias else None)
+        values, biases = self.claimed(tensor, n, k, why, bias=bias)
+        return self.dense(name, values, biases)
+
+    def claimed(self, tensor: str, n: int, k: int, why: str, *, bias: bool) -> tuple[Lazy, Lazy | None]:
+        """The tensors of a matrix and of its bias."""
+        claim = self.checkpoint.claim
+        return claim(f"{tensor}.weight", (n, k), why), claim(f"{tensor}.bias", (n,), why) if bias else None
 
     def norm(self, layer: int | None, slot: str, tensor: str, x: str, out: str, width: int, groups: int = 1) -> str:
         """Normalise ``x`` into ``out``, in groups of ``width`` values."""
@@ -235,7 +241,8 @@ class Builder:
         """The first op."""
         n = self.numbers
         tokens = self.graph.buffer(Graph.INPUT, BufferKind.TOKENS, 1)
-        table = self.matrix("embedding", "model.embed_tokens", n.vocab, n.hidden, "vocab_size")
+        values = self.checkpoint.claim("model.embed_tokens.weight", (n.vocab, n.hidden), "vocab_size")
+        table = self.dense("embedding", self._equal_to_head(values) if n.tied else values)
         self.op(Embedding(None, "embedding", tokens, self.floats("x", n.hidden), table, n.vocab, n.hidden))
 
     def attention(self, layer: int, form: AttentionForm) -> None:
@@ -288,19 +295,17 @@ class Builder:
     def _project(self, layer: int, slot: str, x: str, out: str, n: int, k: int, form: AttentionForm) -> None:
         tensor, bias = f"model.layers.{layer}.self_attn.{slot}_proj", slot in form.biases
         why = "hidden_size" if slot == "o" else "heads and head_dim"
-        weight = self.matrix(f"layers.{layer}.{slot}", tensor, n, k, why, bias=bias)
+        values, biases = self.claimed(tensor, n, k, why, bias=bias)
         if form.pairs and slot in "qk" and form.turned(layer):
-            self._part_pairs(weight)
+            order = self._parted(n)
+            values, biases = values[order], None if biases is None else biases[order]
+        weight = self.dense(f"layers.{layer}.{slot}", values, biases)
         self.op(Linear(layer, f"layer {layer} / attention", slot, x, self.floats(out, n), weight, n, k, bias))
 
-    def _part_pairs(self, name: str) -> None:
-        """Put pair i of each head at i and i + half; queries and keys alike, so that no score changes."""
-        matrix = self.graph.weights[name]
-        assert isinstance(matrix, Matrix) and matrix.dense is not None
+    def _parted(self, rows: int) -> NDArray[np.intp]:
+        """Order that puts pair i of each head at i and i + half; queries and keys alike, so that no score changes."""
         head = self.numbers.head_dim
-        rows = np.arange(matrix.shape[0]).reshape(-1, head // 2, 2).transpose(0, 2, 1).reshape(-1)
-        bias = None if matrix.bias is None else matrix.bias[rows]
-        self.graph.weights[name] = replace(matrix, dense=matrix.dense[rows], bias=bias)
+        return np.arange(rows).reshape(-1, head // 2, 2).transpose(0, 2, 1).reshape(-1)
 
     def _head_norm(self, layer: int, slot: str, heads: int, form: AttentionForm) -> str:
         if not form.norm:
@@ -318,7 +323,7 @@ class Builder:
         normed = self.floats("last_normed", n.hidden, 1)
         self.norm(None, "final_norm", "model.norm", last, normed, n.hidden)
         logits = self.floats(Graph.OUTPUT, n.vocab)
-        weight = self._tied_head() if n.tied else self._own_head(bias)
+        weight = "embedding" if n.tied else self._own_head(bias)
         self.op(Linear(None, "head", "head", normed, logits, weight, n.vocab, n.hidden, bias))
 
     def _own_head(self, bias: bool) -> str:
@@ -330,18 +335,20 @@ class Builder:
             )
         return self.matrix("head", "lm_head", self.numbers.vocab, self.numbers.hidden, "vocab_size", bias=bias)
 
-    def _tied_head(self) -> str:
+    def _equal_to_head(self, embedding: Lazy) -> Lazy:
         """A tied head is the embedding itself; one that is stored all the same must be equal."""
         n, checkpoint = self.numbers, self.checkpoint
-        if checkpoint.has("lm_head.weight"):
-            stored = checkpoint.take("lm_head.weight", (n.vocab, n.hidden), "vocab_size")
-            embedding = self.graph.weights["embedding"]
-            assert isinstance(embedding, Matrix) and embedding.dense is not None
-            if not np.array_equal(stored, embedding.dense):
+        if not checkpoint.has("lm_head.weight"):
+            return embedding
+        stored = checkpoint.claim("lm_head.weight", (n.vocab, n.hidden), "vocab_size")
+        self.graph.dropped.append(f"lm_head.weight: {_TIED}")
+
+        def check(values: Float, begin: int) -> None:
+            if not np.array_equal(stored.rows(begin, begin + len(values)), values):
                 raise BadInput(
                     "tie_word_embeddings is true, but a different lm_head.weight is stored",
                     where=checkpoint.where,
                     hint="set tie_word_embeddings to false to use it, or remove it",
                 )
-            self.graph.dropped.append(f"lm_head.weight: {_TIED}")
-        return "embedding"
+
+        return embedding.checked(check)

@@ -31,10 +31,10 @@ from colibri.checkpoint.families.feed_forward import (
 )
 from colibri.checkpoint.families.names import Names
 from colibri.checkpoint.families.rotary import yarn_temperature
-from colibri.graph.float32 import Float
+from colibri.checkpoint.lazy import Lazy, dense_matrix
 from colibri.graph.graph import Graph, State
 from colibri.graph.ops import Add, HeadLinear, LatentAttention, Linear, RmsNorm, Rope
-from colibri.graph.weights import Matrix, Vector, WeightFormat
+from colibri.graph.weights import Vector
 
 _LATENT_EPS = 1e-6  # of the norms inside attention, whatever rms_norm_eps is
 _NAMES = Names(
@@ -187,20 +187,20 @@ def _attention(build: Builder, layer: int, latent: _Latent) -> None:
     normed = build.floats("normed", n.hidden)
     build.norm(layer, "attention_norm", f"model.layers.{layer}.input_layernorm", "x", normed, n.hidden)
     _query(build, layer, latent, normed)
-    take, rank, turned = build.checkpoint.take, latent.rank, latent.turned
+    claim, rank, turned = build.checkpoint.claim, latent.rank, latent.turned
 
-    both = take(f"{prefix}.kv_a_proj_with_mqa.weight", (rank + turned, n.hidden), "kv_lora_rank and qk_rope_head_dim")
-    bias = take(f"{prefix}.kv_a_proj_with_mqa.bias", (rank + turned,), "kv_lora_rank") if latent.bias else None
+    both = claim(f"{prefix}.kv_a_proj_with_mqa.weight", (rank + turned, n.hidden), "kv_lora_rank and qk_rope_head_dim")
+    bias = claim(f"{prefix}.kv_a_proj_with_mqa.bias", (rank + turned,), "kv_lora_rank") if latent.bias else None
     order = np.concatenate([np.arange(rank), rank + _turned_order(latent, 1)])
     both, bias = both[order], None if bias is None else bias[order]
     _linear(build, layer, "latent", normed, both[:rank], None if bias is None else bias[:rank])
     _linear(build, layer, "k_rope", normed, both[rank:], None if bias is None else bias[rank:])
     _inner_norm(build, layer, "latent_norm", f"{prefix}.kv_a_layernorm", "latent", rank)
 
-    kv = take(f"{prefix}.kv_b_proj.weight", (n.heads * (latent.plain + latent.value), rank), "heads and their widths")
+    kv = claim(f"{prefix}.kv_b_proj.weight", (n.heads * (latent.plain + latent.value), rank), "heads and their widths")
     kv = kv.reshape(n.heads, latent.plain + latent.value, rank)
-    keys = np.ascontiguousarray(kv[:, : latent.plain].transpose(0, 2, 1)).reshape(n.heads * rank, latent.plain)
-    values = np.ascontiguousarray(kv[:, latent.plain :]).reshape(n.heads * latent.value, rank)
+    keys = kv[:, : latent.plain].transpose(0, 2, 1).reshape(n.heads * rank, latent.plain)
+    values = kv[:, latent.plain :].reshape(n.heads * latent.value, rank)
     _heads(build, layer, "keys", "q", "q_latent", keys, rank)
     fine = build.graph.weights["rope_fine"]
     assert isinstance(fine, Vector)
@@ -229,28 +229,28 @@ def _attention(build: Builder, layer: int, latent: _Latent) -> None:
     )
     _heads(build, layer, "values", out, "valued", values, latent.value)
     width = n.heads * latent.value
-    weight = take(f"{prefix}.o_proj.weight", (n.hidden, width), "hidden_size")
-    _linear(build, layer, "o", "valued", weight, take(f"{prefix}.o_proj.bias", (n.hidden,)) if latent.bias else None)
+    weight = claim(f"{prefix}.o_proj.weight", (n.hidden, width), "hidden_size")
+    _linear(build, layer, "o", "valued", weight, claim(f"{prefix}.o_proj.bias", (n.hidden,)) if latent.bias else None)
     build.op(Add(layer, part, "x", "o", n.hidden))
 
 
 def _query(build: Builder, layer: int, latent: _Latent, normed: str) -> None:
     """Buffers ``q`` (without position) and ``q_rope``, head by head."""
     n, prefix = build.numbers, f"model.layers.{layer}.self_attn"
-    take, source, width = build.checkpoint.take, normed, n.hidden
+    claim, source, width = build.checkpoint.claim, normed, n.hidden
     tensor = f"{prefix}.q_proj.weight"
     if latent.query_rank:
-        low = take(f"{prefix}.q_a_proj.weight", (latent.query_rank, n.hidden), "q_lora_rank")
-        bias = take(f"{prefix}.q_a_proj.bias", (latent.query_rank,), "q_lora_rank") if latent.bias else None
+        low = claim(f"{prefix}.q_a_proj.weight", (latent.query_rank, n.hidden), "q_lora_rank")
+        bias = claim(f"{prefix}.q_a_proj.bias", (latent.query_rank,), "q_lora_rank") if latent.bias else None
         _linear(build, layer, "q_low", normed, low, bias)
         source = _inner_norm(build, layer, "q_low_norm", f"{prefix}.q_a_layernorm", "q_low", latent.query_rank)
         width, tensor = latent.query_rank, f"{prefix}.q_b_proj.weight"
     head = latent.plain + latent.turned
-    whole = take(tensor, (n.heads * head, width), "heads and their widths").reshape(n.heads, head, width)
-    plain = whole[:, : latent.plain].reshape(-1, width)
-    turned = whole[:, latent.plain :].reshape(-1, width)[_turned_order(latent, n.heads)]
-    _linear(build, layer, "q", source, np.ascontiguousarray(plain), None)
-    _linear(build, layer, "q_rope", source, np.ascontiguousarray(turned), None)
+    whole = claim(tensor, (n.heads * head, width), "heads and their widths").reshape(n.heads, head, width)
+    plain = whole[:, : latent.plain].reshape(n.heads * latent.plain, width)
+    turned = whole[:, latent.plain :].reshape(n.heads * latent.turned, width)[_turned_order(latent, n.heads)]
+    _linear(build, layer, "q", source, plain, None)
+    _linear(build, layer, "q_rope", source, turned, None)
 
 
 def _turned_order(latent: _Latent, heads: int) -> np.ndarray:
@@ -261,19 +261,19 @@ def _turned_order(latent: _Latent, heads: int) -> np.ndarray:
     return (np.arange(heads)[:, None] * latent.turned + one).reshape(-1)
 
 
-def _linear(build: Builder, layer: int, slot: str, x: str, values: Float, bias: Float | None) -> None:
+def _linear(build: Builder, layer: int, slot: str, x: str, values: Lazy, bias: Lazy | None) -> None:
     """A projection into the buffer of the slot's name."""
     n, k = values.shape
-    weight = build.dense(f"layers.{layer}.{slot}", np.ascontiguousarray(values), bias)
+    weight = build.dense(f"layers.{layer}.{slot}", values, bias)
     part = f"layer {layer} / attention"
     build.op(Linear(layer, part, slot, x, build.floats(slot, n), weight, n, k, bias is not None))
 
 
-def _heads(build: Builder, layer: int, slot: str, x: str, out: str, values: Float, n: int) -> None:
+def _heads(build: Builder, layer: int, slot: str, x: str, out: str, values: Lazy, n: int) -> None:
     """A matrix for each head."""
     heads, k = build.numbers.heads, values.shape[1]
     name = f"layers.{layer}.{slot}"
-    build.graph.weights[name] = Matrix(WeightFormat.F32, (heads * n, k), dense=values, parts=heads)
+    build.graph.weights[name] = dense_matrix(values, parts=heads)
     part = f"layer {layer} / attention"
     build.op(HeadLinear(layer, part, slot, x, build.floats(out, heads * n), name, heads, n, k))
 

@@ -14,7 +14,7 @@ from colibri.graph.float32 import Float
 from colibri.graph.graph import BufferKind
 from colibri.graph.ops import Add, AddWeighted, Experts, Gated, GroupedRouter, Linear, Router
 from colibri.graph.ops.experts import ExpertWeights
-from colibri.graph.weights import Vector
+from colibri.graph.weights import Matrix, StoredMatrix, Vector
 
 GATE_UP_DOWN = ("gate_proj", "up_proj", "down_proj")
 
@@ -138,8 +138,7 @@ def multiply(build: Builder, name: str, factor: float) -> None:
     Raises:
         BadInput: a product is beyond fp32.
     """
-    weights = build.graph.weights
-    weight = weights[name]
+    weight = build.graph.weights[name]
     if factor == 1.0:
         return
 
@@ -147,16 +146,19 @@ def multiply(build: Builder, name: str, factor: float) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             products = values * np.float32(factor)
         if not np.isfinite(products).all():
-            where = build.checkpoint.config.where
-            raise BadInput(f"the factors make {name} {factor:g} times as large, which is beyond fp32", where=where)
+            what = f"the factors make {name} {factor:g} times as large, which is beyond fp32"
+            raise BadInput(what, where=build.checkpoint.config.where)
         return products
 
+    def all_times(rows: Matrix) -> Matrix:
+        assert rows.dense is not None
+        return replace(rows, dense=times(rows.dense), bias=None if rows.bias is None else times(rows.bias))
+
     if isinstance(weight, Vector):
-        weights[name] = replace(weight, values=times(weight.values))
+        build.graph.weights[name] = replace(weight, values=times(weight.values))
     else:
-        assert weight.dense is not None
-        bias = None if weight.bias is None else times(weight.bias)
-        weights[name] = replace(weight, dense=times(weight.dense), bias=bias)
+        assert isinstance(weight, StoredMatrix)
+        build.graph.weights[name] = weight.then(all_times)
 
 
 def mixture(
@@ -207,15 +209,12 @@ def listed_experts(
 def fused_experts(build: Builder, layer: int, form: Mixture, gate_up: str, down: str) -> list[ExpertWeights]:
     """All experts in two tensors: ``[experts, 2 * intermediate, hidden]``, gate rows first, and down's."""
     inner, hidden = form.intermediate, build.numbers.hidden
-    both = build.checkpoint.take(gate_up, (form.experts, 2 * inner, hidden), form.why)
-    last = build.checkpoint.take(down, (form.experts, hidden, inner), form.why)
+    both = build.checkpoint.claim(gate_up, (form.experts, 2 * inner, hidden), form.why)
+    last = build.checkpoint.claim(down, (form.experts, hidden, inner), form.why)
     kept = []
     for expert in range(form.experts):
         parts = {"gate": both[expert, :inner], "up": both[expert, inner:], "down": last[expert]}
-        made = {
-            slot: build.dense(f"layers.{layer}.experts.{expert}.{slot}", np.ascontiguousarray(values))
-            for slot, values in parts.items()
-        }
+        made = {slot: build.dense(f"layers.{layer}.experts.{expert}.{slot}", values) for slot, values in parts.items()}
         kept.append(ExpertWeights(expert, **made))
     return kept
 

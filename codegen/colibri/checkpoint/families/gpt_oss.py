@@ -7,8 +7,6 @@ columns.
 
 from __future__ import annotations
 
-import numpy as np
-
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions
 from colibri.checkpoint.families.decoder import AttentionForm, Builder, read_numbers
@@ -68,11 +66,11 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
 def _experts(build: Builder, layer: int, form: Mixture, prefix: str) -> list[ExpertWeights]:
     """``gate_up_proj [experts, hidden, 2 * intermediate]`` and ``down_proj [experts, intermediate, hidden]``."""
     count, hidden, inner = form.experts, build.numbers.hidden, form.intermediate
-    take = build.checkpoint.take
-    both = take(f"{prefix}.gate_up_proj", (count, hidden, 2 * inner), form.why)
-    both_bias = take(f"{prefix}.gate_up_proj_bias", (count, 2 * inner), form.why)
-    last = take(f"{prefix}.down_proj", (count, inner, hidden), form.why)
-    last_bias = take(f"{prefix}.down_proj_bias", (count, hidden), "hidden_size")
+    claim = build.checkpoint.claim
+    both = claim(f"{prefix}.gate_up_proj", (count, hidden, 2 * inner), form.why)
+    both_bias = claim(f"{prefix}.gate_up_proj_bias", (count, 2 * inner), form.why)
+    last = claim(f"{prefix}.down_proj", (count, inner, hidden), form.why)
+    last_bias = claim(f"{prefix}.down_proj_bias", (count, hidden), "hidden_size")
     kept = []
     for expert in range(count):
         parts = {
@@ -81,11 +79,7 @@ def _experts(build: Builder, layer: int, form: Mixture, prefix: str) -> list[Exp
             "down": (last[expert], last_bias[expert]),
         }
         made = {
-            slot: build.dense(
-                f"layers.{layer}.experts.{expert}.{slot}",
-                np.ascontiguousarray(values.T),
-                np.ascontiguousarray(bias),
-            )
+            slot: build.dense(f"layers.{layer}.experts.{expert}.{slot}", values.T, bias)
             for slot, (values, bias) in parts.items()
         }
         kept.append(ExpertWeights(expert, **made))

@@ -115,14 +115,13 @@ def _attention(config: Config, numbers: Numbers) -> AttentionForm:
 def _experts(build: Builder, layer: int, form: Mixture, prefix: str) -> list[ExpertWeights]:
     """``gate_up_proj [experts, hidden, 2 * inner]``, gate columns first, and ``down_proj [experts, inner, hidden]``."""
     count, hidden, inner = form.experts, build.numbers.hidden, form.intermediate
-    both = build.checkpoint.take(f"{prefix}.gate_up_proj", (count, hidden, 2 * inner), form.why)
-    last = build.checkpoint.take(f"{prefix}.down_proj", (count, inner, hidden), form.why)
+    both = build.checkpoint.claim(f"{prefix}.gate_up_proj", (count, hidden, 2 * inner), form.why)
+    last = build.checkpoint.claim(f"{prefix}.down_proj", (count, inner, hidden), form.why)
     kept = []
     for expert in range(count):
         parts = {"gate": both[expert, :, :inner], "up": both[expert, :, inner:], "down": last[expert]}
         made = {
-            slot: build.dense(f"layers.{layer}.experts.{expert}.{slot}", np.ascontiguousarray(values.T))
-            for slot, values in parts.items()
+            slot: build.dense(f"layers.{layer}.experts.{expert}.{slot}", values.T) for slot, values in parts.items()
         }
         kept.append(ExpertWeights(expert, **made))
     return kept

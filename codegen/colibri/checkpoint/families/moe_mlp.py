@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions
+from colibri.checkpoint.lazy import dense_matrix
 from colibri.errors import UsageError
 from colibri.graph.float32 import ACTIVATIONS
 from colibri.graph.graph import BufferKind, Graph, ModelKind
 from colibri.graph.ops import Activation, Add, Experts, Linear, Router
 from colibri.graph.ops.experts import ExpertWeights
-from colibri.graph.weights import Matrix, WeightFormat
 
 REQUIRED_KEYS = ("input_dim", "model_dim", "expert_hidden", "num_experts", "top_k", "output_dim")
 
@@ -59,9 +59,8 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
             graph.labels[key] = labels
 
     def matrix(name: str, tensor: str, n: int, k: int, why: str) -> str:
-        weight = checkpoint.take(f"{tensor}.weight", (n, k), why)
-        bias = checkpoint.take(f"{tensor}.bias", (n,), why)
-        graph.weights[name] = Matrix(WeightFormat.F32, (n, k), dense=weight, bias=bias)
+        weight = checkpoint.claim(f"{tensor}.weight", (n, k), why)
+        graph.weights[name] = dense_matrix(weight, checkpoint.claim(f"{tensor}.bias", (n,), why))
         return name
 
     graph.buffer(Graph.INPUT, BufferKind.FLOAT, inputs)

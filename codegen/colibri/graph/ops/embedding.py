@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from colibri.graph.float32 import Float, Int
 from colibri.graph.graph import Op
-from colibri.graph.weights import WeightFormat
+from colibri.graph.weights import AnyMatrix, Matrix, WeightFormat
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -38,15 +39,19 @@ class Embedding(Op):
         return ("embedding", self.out, self.vocab_size, self.width)
 
     def reference(self, run: Run) -> None:
-        table = run.matrix(self.table)
         assert run.tokens is not None
+        run.floats[self.out] = self._looked_up(run.matrix(self.table), run.tokens)
+
+    def _looked_up(self, table: AnyMatrix, tokens: Int) -> Float:
+        if not isinstance(table, Matrix):
+            rows = [self._looked_up(table.rows(token, token + 1), np.zeros(1, np.int32)) for token in tokens.tolist()]
+            return np.concatenate(rows)
         if table.format is WeightFormat.F32:
             assert table.dense is not None
-            run.floats[self.out] = table.dense[run.tokens]
-        else:
-            assert table.row_scale is not None
-            integers = table.combined[run.tokens].astype(np.float32)
-            run.floats[self.out] = integers * table.row_scale[run.tokens, None]
+            return table.dense[tokens]
+        assert table.row_scale is not None
+        integers = table.combined[tokens].astype(np.float32)
+        return integers * table.row_scale[tokens, None]
 
     def emit(self, c: CScope) -> None:
         layout, each = c.matrix("embedding"), c.each

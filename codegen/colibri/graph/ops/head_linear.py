@@ -9,6 +9,7 @@ import numpy as np
 
 from colibri.graph.graph import BufferKind, Op, Product
 from colibri.graph.interpret import Quantised, product
+from colibri.graph.weights import Matrix
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -49,7 +50,8 @@ class HeadLinear(Op):
         return ("head_linear", self.slot, self.x, self.out, self.heads, self.n, self.k, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        parts = run.matrix(self.weight).split
+        matrix = run.matrix(self.weight)
+        parts = matrix.split if isinstance(matrix, Matrix) else matrix.blocks(self.n)
         if self.input_kind is BufferKind.FLOAT:
             x = run.floats[self.x].reshape(-1, self.heads, self.k)
             outs = [product(part, np.ascontiguousarray(x[:, head])) for head, part in enumerate(parts)]
