@@ -10,6 +10,8 @@ from pathlib import Path
 
 from colibri.checkpoint.config import FILE_NAME as CONFIG_NAME
 from colibri.checkpoint.files import Folder, LocalFolder
+from colibri.checkpoint.forms.gguf import SUFFIX as GGUF
+from colibri.checkpoint.forms.gguf import choose_gguf, is_gguf, open_gguf
 from colibri.checkpoint.forms.llama2c import is_llama2c, open_llama2c
 from colibri.checkpoint.forms.safetensors import INDEX, SINGLE, SUFFIX, open_safetensors, read_config
 from colibri.checkpoint.forms.torch_file import INDEX as TORCH_INDEX
@@ -51,6 +53,8 @@ def _open_file(folder: Folder, name: str, parent: str) -> Opened:
             )
         return open_safetensors(folder, parent)
     file = folder.file(name)
+    if name.endswith(GGUF) or is_gguf(file):
+        return open_gguf(folder, name)
     if is_llama2c(file):
         return open_llama2c(folder, name)
     if name.endswith((TORCH_INDEX, *TORCH_SUFFIXES)):
@@ -63,6 +67,8 @@ def _open_folder(folder: Folder, name: str) -> Opened:
     present = folder.names()
     if INDEX in present or any(file.endswith(SUFFIX) for file in present):
         return open_safetensors(folder, name)
+    if any(file.endswith(GGUF) for file in present):
+        return open_gguf(folder, choose_gguf(folder, present))
     plain = [file for file in sorted(present) if file.endswith(".bin") and is_llama2c(folder.file(file))]
     if len(plain) == 1:
         return open_llama2c(folder, plain[0])
@@ -83,6 +89,4 @@ def _no_weights(folder: Folder, present: set[str]) -> BadInput:
             f"s.save_file({{k: v.clone().contiguous() for k, v in torch.load('{pickle}', "
             f"weights_only=True).items()}}, '{SINGLE}')\"",
         )
-    if any(name.endswith(".gguf") for name in present):
-        return BadInput("holds GGUF, which is not read", where=where, hint=f"give the original with {SINGLE}")
     return BadInput(f"no weights: neither {SINGLE} nor {INDEX}", where=where, hint=_DOWNLOAD)
