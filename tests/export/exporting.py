@@ -66,18 +66,33 @@ def compile_for_board(
 
 def run_on_board(package: Path, objects: Iterable[Path], out: Path) -> str:
     """Link objects that have main() with the package's start-up, run them on the board; returns what they print."""
-    board = load_package(package).board
-    emulator = board.emulators[0]
+    toolchain = load_package(package).board.toolchain
+    started = start_up(package, out)
+    image = out / "image.elf"
+    succeed(f"{toolchain.prefix}gcc", *link_options(package), *objects, *started, "-lgcc", "-o", image)
+    return run_image(package, image)
+
+
+def start_up(package: Path, out: Path) -> list[Path]:
+    """Objects of the package's start-up and of a libc that prints."""
+    emulator = load_package(package).board.emulators[0]
     port = [path for path in sources_in(package / "port") if path.suffix == ".c"]
     options = ["-std=c11", "-O2", "-ffreestanding", f"-I{package}", f"-I{package / 'runtime'}", f"-I{DEVICE}"]
     options += [f"-DPORT_TRAP_{emulator.trap.upper()}"]
-    started = compile_for_board(package, [*port, DEVICE / "libc.c"], options, out)
-    script = package / script_name(board, emulator)
-    succeed(
-        f"{board.toolchain.prefix}gcc", *board.toolchain.flags, "-nostdlib", "-Wl,--gc-sections",
-        f"-Wl,-T,{script}", *objects, *started, "-lgcc", "-o", out / "image.elf",
-    )  # fmt: skip
-    outcome = run(out / "image.elf", board, emulator)
+    return compile_for_board(package, [*port, DEVICE / "libc.c"], options, out)
+
+
+def link_options(package: Path) -> list[str]:
+    """For a firmware in the memory of the board, as its first emulator has it."""
+    board = load_package(package).board
+    script = package / script_name(board, board.emulators[0])
+    return [*board.toolchain.flags, "-nostdlib", "-Wl,--gc-sections", f"-Wl,-T,{script}"]
+
+
+def run_image(package: Path, image: Path) -> str:
+    """What a firmware prints, which must have ended as its words say."""
+    board = load_package(package).board
+    outcome = run(image, board, board.emulators[0])
     text = outcome.output.decode()
     assert outcome.exit_code == (0 if EQUAL in text else 1), text
     return text

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from exporting import DEVICE, EQUAL, LANGUAGE, SENSOR, make_export, run_on_board, succeed
 from small_models import PORTABLE_BOARD, make_package
+from zephyr_schemas import MODULE, SAMPLE
 
 from colibri.export.export import export
 from colibri.export.form import Label
@@ -96,21 +98,18 @@ def loaded(path: Path) -> Any:
     return yaml.safe_load(path.read_text())
 
 
-def test_yaml_files_have_the_keys_that_zephyr_knows(tmp_path: Path) -> None:
-    # scripts/zephyr_module.py and scripts/schemas/twister/testsuite-schema.yaml of Zephyr list them.
+def test_yaml_files_are_what_zephyr_takes(tmp_path: Path) -> None:
     folder = make_export(tmp_path, "zephyr", label=Label("1.2.3", url="https://example.com/model.git"))
-    module = loaded(folder / "zephyr/module.yml")
-    assert module.keys() == {"name", "build", "samples"} and module["name"] == "top1_e3_tiny_model"
+    module, sample = loaded(folder / "zephyr/module.yml"), loaded(folder / "samples/check/sample.yaml")
+    jsonschema.validate(module, MODULE)
     assert (folder / module["build"]["cmake"] / "CMakeLists.txt").is_file()
     assert (folder / module["build"]["kconfig"]).is_file()
     assert all((folder / path).is_dir() for path in module["samples"])
-    sample = loaded(folder / "samples/check/sample.yaml")
+    jsonschema.validate(sample, SAMPLE)
     ((name, test),) = sample["tests"].items()
-    assert re.fullmatch(r"[\w.]+", name) and sample["sample"].keys() == {"name", "description"}
-    assert test.keys() == {"tags", "min_ram", "min_flash", "harness", "harness_config"}
-    assert test["tags"] == "colibri" and isinstance(test["min_ram"], int)
+    assert name == f"sample.{module['name']}.check"
     (pattern,) = test["harness_config"]["regex"]
-    assert re.search(pattern, f"top1_e3_tiny_model: {EQUAL}")
+    assert re.search(pattern, f"{module['name']}: {EQUAL}")
 
 
 def test_west_takes_the_submanifest(tmp_path: Path) -> None:
