@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 
 from colibri.boards.profile import BoardKind
-from colibri.emit.linker import Plan, linker_script
+from colibri.emit.linker import linker_scripts
 from colibri.errors import BadInput
 from colibri.footprint.stack import StackUse, stack_use
 from colibri.package import load_package
-from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, script_name
+from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT
 
 
 def fit_stack(folder: Path) -> StackUse | None:
@@ -37,12 +37,8 @@ def fit_stack(folder: Path) -> StackUse | None:
         return None
     if use.needed != package.board.stack:
         package = msgspec.structs.replace(package, board=msgspec.structs.replace(package.board, stack=use.needed))
-        for emulator in (None, *package.board.emulators):
-            script = folder / script_name(package.board, emulator)
-            _replace(
-                script,
-                linker_script(package.board, emulator, package.prefix, Plan.of(package)).encode(),
-            )
+        for name, text in linker_scripts(package).items():
+            _replace(folder / name, text.encode())
         package.save(folder)
     return use
 

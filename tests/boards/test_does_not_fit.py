@@ -60,22 +60,43 @@ def test_a_stack_that_is_not_to_blame(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "fewer experts, a smaller scheme" in capsys.readouterr().err
 
 
-def test_zig_links_nothing_past_the_walls_and_it_is_said_by_how_much(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+SMALL_FLASH = (
+    'inherits = "nucleo-f446re"\n'
+    '[[memory]]\nname = "flash"\nkind = "flash"\norigin = 0x0800_0000\nlength = 0x4000\n'
+    'holds = ["code", "weights"]\n[[memory]]\nname = "sram"\nkind = "ram"\norigin = 0x2000_0000\n'
+    'length = 0x2_0000\nholds = ["data", "stack", "arena"]\n'
+)
+
+
+@pytest.mark.parametrize("behind", ["nothing", "another region"])
+def test_an_image_of_zig_is_reported_too(behind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not zig_folders() and shutil.which("zig") is None:
         pytest.skip("zig is not installed: pip install ziglang")
-    board = tmp_path / "mine.toml"
-    board.write_text(
-        'inherits = "nucleo-f446re"\n'
-        '[[memory]]\nname = "flash"\nkind = "flash"\norigin = 0x0800_0000\nlength = 0x4000\n'
-        'holds = ["code", "weights"]\n[[memory]]\nname = "sram"\nkind = "ram"\norigin = 0x2000_0000\n'
-        'length = 0x2_0000\nholds = ["data", "stack", "arena"]\n'
-    )
-    folder = tmp_path / "package"
+    board, folder = tmp_path / "mine.toml", tmp_path / "package"
+    text = SMALL_FLASH
+    if behind == "another region":  # the weights, where the code would go on
+        text = text.replace("0x4000", "0x1000").replace('holds = ["code", "weights"]', 'holds = ["code"]', 1) + (
+            '[[memory]]\nname = "more"\nkind = "flash"\norigin = 0x0800_1000\nlength = 0x8000\nholds = ["weights"]\n'
+        )
+    board.write_text(text)
     arguments = ["build", str(EXAMPLES / "load-moe/top1-e4"), "--board", str(board), "--toolchain", "zig"]
     assert main([*arguments, "-o", str(folder)]) == 3
-    message = capsys.readouterr().err
-    assert re.search(r": does not fit: flash by [\d,]+ bytes; with gcc or clang `colibri report` would say", message)
-    assert message.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 1
     assert not (folder / "build/product.elf").exists()
+    if behind == "another region":
+        assert re.search(r": does not fit: flash by [\d,]+ bytes; no report says what takes them", printed.err)
+        return
+    assert main(["report", str(folder), "--json"]) == 3
+    report = json.loads(capsys.readouterr().out)
+    flash = next(region for region in report["regions"] if region["name"] == "flash")
+    over = flash["used"] - 0x4000
+    assert over > 0 and f"{over:,}" in printed.out and f"flash by {over:,} bytes" in printed.err
+    assert sum(group["bytes"] for group in flash["groups"]) == flash["used"]
+    assert report["regions"][1]["used"] <= 0x2_0000
+    assert main(["report", str(folder / "build/oversize.elf"), "--json"]) == 3
+    alone = json.loads(capsys.readouterr().out)
+    assert [region["used"] for region in alone["regions"]] == [region["used"] for region in report["regions"]]
+    # With more flash it fits, to the byte that was asked for.
+    board.write_text(SMALL_FLASH.replace("0x4000", str(0x4000 + over)))
+    assert main([*arguments, "-o", str(folder)]) == 0

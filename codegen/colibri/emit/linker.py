@@ -7,12 +7,24 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 
-from colibri.boards.profile import Board, BoardKind, Clock, Emulator, EmulatorKind, Holds, MemoryKind, Region
+from colibri.boards.profile import (
+    Board,
+    BoardKind,
+    Clock,
+    CompilerFamily,
+    Emulator,
+    EmulatorKind,
+    Holds,
+    MemoryKind,
+    Region,
+)
 from colibri.emit.literals import comment_text
 from colibri.emit.templates import render
 from colibri.errors import BadInput
 from colibri.package import Block, FastCode, Memory, Package, used_regions
 from colibri.paths import data_folder
+from colibri.toolchain.buildfiles import OVERSIZE_SCRIPT, script_name
+from colibri.toolchain.compiler import standard_compiler
 
 TEMPLATE = "package/board.ld.j2"
 
@@ -23,18 +35,26 @@ _ACCESS = {
     _READ | _WRITE: "read, write",
 }
 
+_BEYOND = 1 << 30  # bytes that a region without a wall is longer
+
 # Loaders map whole pages, so what has its own segment in a Linux program must not share a page with another.
 _PAGE = 4096
 
 
 @dataclass(frozen=True)
 class _RegionRow:
-    """One line of MEMORY, and its two symbols."""
+    """One line of MEMORY, and its two symbols.
+
+    Attributes:
+        length: as the linker is told.
+        board_length: as the board has it.
+    """
 
     name: str
     access: str
     origin: str
     length: str
+    board_length: str
     holds: str
 
 
@@ -104,7 +124,23 @@ class Plan:
         return cls(package.memory, package.fast_code, package.hot_weights.region if package.hot_weights else "")
 
 
-def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Plan) -> str:
+def linker_scripts(package: Package) -> dict[str, str]:
+    """All scripts of a package, by their paths in it; none but on bare metal.
+
+    Raises:
+        BadInput: see `linker_script`.
+    """
+    board, plan = package.board, Plan.of(package)
+    if board.kind is not BoardKind.BARE:
+        return {}
+    named = {script_name(board, emulator): emulator for emulator in reversed((None, *board.emulators))}
+    scripts = {name: linker_script(board, emulator, package.prefix, plan) for name, emulator in named.items()}
+    if (package.compiler or standard_compiler(board)).family is CompilerFamily.ZIG:
+        scripts[OVERSIZE_SCRIPT] = linker_script(board, None, package.prefix, plan, walls=False)
+    return scripts
+
+
+def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Plan, *, walls: bool = True) -> str:
     """Return the GNU ld and lld script of a package for a bare-metal board.
 
     Args:
@@ -113,6 +149,7 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Pl
             user-mode QEMU the loader fills ``.data``, so it is not copied from flash.
         prefix: of the model, for the banner.
         plan: where the parts of the model go.
+        walls: whether regions end where the board's do; without, an image that is too large can be measured.
 
     Raises:
         BadInput: not bare metal, no stack size, or an emulator's origin for a region that the board has not.
@@ -124,9 +161,10 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Pl
     segments = _segments(board, plan, user_mode)
     values: dict[str, object] = {
         "title": comment_text(board.title),
+        "walls": walls,
         "emulator": emulator.name if emulator else "",
         "prefix": prefix,
-        "regions": [_region_row(region, emulator) for region in board.memory],
+        "regions": [_region_row(region, emulator, walls) for region in board.memory],
         "segments": segments.rows(),
         "vectors_note": _vectors_note(board, user_mode),
         "vectors_required": not user_mode,
@@ -193,13 +231,14 @@ def _check(board: Board, emulator: Emulator | None) -> None:
         raise BadInput(f"emulator moves region {unknown[0]!r}, which the board has not", where=where)
 
 
-def _region_row(region: Region, emulator: Emulator | None) -> _RegionRow:
+def _region_row(region: Region, emulator: Emulator | None, walls: bool) -> _RegionRow:
     origin = emulator.origins.get(region.name, region.origin) if emulator else region.origin
     return _RegionRow(
         name=region.name,
         access="rx" if region.kind is MemoryKind.FLASH else "rwx" if Holds.KERNELS in region.holds else "rw",
         origin=f"0x{origin:08x}",
-        length=_size(region.length),
+        length=_size(region.length if walls else region.length + _BEYOND),
+        board_length=f"LENGTH({region.name})" if walls else _size(region.length),
         holds=", ".join(region.holds) or "free",
     )
 

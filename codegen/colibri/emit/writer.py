@@ -14,7 +14,7 @@ from colibri.boards.profile import Board, BoardKind, Holds
 from colibri.claim import put_in_place
 from colibri.emit.c_layout import lay_out
 from colibri.emit.c_text import model_c_values
-from colibri.emit.linker import Plan, block_section, linker_script, port_files
+from colibri.emit.linker import block_section, linker_scripts, port_files
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import ModelBin
 from colibri.emit.module import Module
@@ -27,7 +27,7 @@ from colibri.passes.pack import Layouts
 from colibri.passes.place import CONTEXT_BYTES
 from colibri.paths import data_folder
 from colibri.progress import Progress, unseen
-from colibri.toolchain.buildfiles import Sources, image_suffix, script_name, write_build_files
+from colibri.toolchain.buildfiles import Sources, image_suffix, write_build_files
 
 
 @dataclass(frozen=True)
@@ -155,14 +155,8 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
     _write(folder / "app/product.c", render("app/product.c.j2", values))
     _write(folder / "app/test.c", render("app/test.c.j2", values))
     _write(folder / "README.md", render("package/README.md.j2", values))
-    if board.kind is BoardKind.BARE:
-        for emulator in (None, *board.emulators):
-            name = script_name(board, emulator)
-            if not (folder / name).exists():
-                _write(
-                    folder / name,
-                    linker_script(board, emulator, package.prefix, Plan.of(package)),
-                )
+    for name, text in linker_scripts(package).items():
+        _write(folder / name, text)
     write_build_files(
         folder,
         board,

@@ -24,7 +24,7 @@ COMPILE_COMMANDS = "build/compile_commands.json"
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
 _OVERFLOW = re.compile(r"region [`'](\S+?)':? overflowed by (\d+) bytes")  # GNU ld, and lld
 _TOO_LARGE = re.compile(r"will not fit in region [`'](\S+?)'")
-_NO_OVERSIZE = re.compile(r"unsupported linker arg: --noinhibit-exec")  # zig
+_OVERLAP = re.compile(r"section \S+ \S+ address range overlaps with")  # lld's words
 _ERROR = re.compile(r"\berror\b|undefined reference|cannot find|not found|No such file|multiple definition")
 _HINT = "make room there, or work on a copy of the package"
 _LINES = 3  # of a compiler's errors in a message; the first explains, the rest mostly follows from it
@@ -59,8 +59,8 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
 
     Raises:
         BuildFailed: the compiler or the linker failed for another reason; the message holds its first errors.
-        DoesNotFit: the product fits but another image, which ran alongside, does not; or nothing does, and the
-            compiler is zig, which has no way to link past the walls.
+        DoesNotFit: the product fits but another image, which ran alongside, does not; or it would reach into another
+            region, and the compiler is zig, which has no way to link such an image.
         ToolMissing: no ninja.
         UsageError: nothing can be written there, or the disk is full.
     """
@@ -83,8 +83,8 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
     oversize = _run(folder, [OVERSIZE])
     if oversize.returncode != 0:
         _refuse_without_room(folder, oversize.stdout)
-        if _NO_OVERSIZE.search(oversize.stdout):
-            hint = "with gcc or clang `colibri report` would say what takes them; zig links no such image"
+        if _OVERLAP.search(oversize.stdout):
+            hint = "no report says what takes them: beyond its region begins another that is in use"
             raise DoesNotFit(_too_large(failures[PRODUCT]), where=str(folder), hint=hint)
         raise BuildFailed(_errors(oversize.stdout), where=str(folder), hint=f"run `ninja {OVERSIZE}` there")
     return False

@@ -17,6 +17,7 @@ Role = Literal["product", "test"]
 
 PRODUCT = "build/product.elf"  # of bare metal, which alone can overflow
 OVERSIZE = "build/oversize.elf"
+OVERSIZE_SCRIPT = "port/oversize.ld"  # of zig, which has no way to link past the walls of another
 PRODUCT_BIN = "build/product.bin"
 PRODUCT_HEX = "build/product.hex"
 PRODUCT_UF2 = "build/product.uf2"  # not of ninja: objcopy does not know the format
@@ -188,6 +189,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
         "elsewhere": " -R .model" if bare and board.region_for(Holds.WEIGHTS) != board.region_for(Holds.CODE) else "",
         "programs": _programs(board, sources),
         "images": images,
+        "oversize_script": OVERSIZE_SCRIPT if compiler.family is CompilerFamily.ZIG else images[0].script,
         "flashed": "".join(f", {PurePosixPath(path).suffix}" for path in _flashed(board, compiler.family)),
         "defaults": [
             f"build/lib{prefix}.a",
