@@ -30,7 +30,7 @@ from colibri.passes.pins import Pins, pinned
 from colibri.passes.place import names, place_on
 from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import Scheme, quantise_graph
-from colibri.passes.spread import hot_region, hot_weights
+from colibri.passes.spread import hot_weights
 from colibri.paths import data_folder
 from colibri.progress import Progress, unseen
 from colibri.toolchain.compiler import Compiler, standard_compiler
@@ -158,7 +158,7 @@ def prepare(
     manifest = make_manifest(graph, name, options, licence)
     files = _model_files(graph, layouts, frozenset(), manifest)
     module = build_module(graph, layouts, placement, kernels, files, rows)
-    if hot_region(board) or options.pins.weights:
+    if board.hot_region or options.pins.weights:
         hot = _hot_weights(graph, layouts, board, module, options.pins)
         files = _model_files(graph, layouts, hot, manifest)
         module = build_module(graph, layouts, placement, kernels, files, rows)
@@ -174,7 +174,7 @@ def prepare(
         generator=f"colibri {__version__}",
         name=name,
         prefix=prefix,
-        board=for_regions(board, used_regions(board, placement.memory, fast, hot_region(board))),
+        board=for_regions(board, used_regions(board, placement.memory, fast, board.hot_region)),
         scheme=str(options.scheme),
         kv=str(options.kv) if tokens else "",
         batch=0 if tokens else rows,
@@ -214,7 +214,7 @@ def _model_files(graph: Graph, layouts: Layouts, hot: Collection[str], manifest:
 
 def _hot_weights(graph: Graph, layouts: Layouts, board: Board, module: Module, pins: Pins) -> frozenset[str]:
     """Choose them, with what the code of the model is expected to take."""
-    flash = [name for name in (hot_region(board), board.region_for(Holds.WEIGHTS).name) if name]
+    flash = [name for name in (board.hot_region, board.region_for(Holds.WEIGHTS).name) if name]
     wanted = pinned(pins.weights, graph.weights, flash, f"{pins.source}: weights")
     measured = kernel_bytes(module, board)
     known = sum(measured.values()) or _KERNEL_BYTES * len(module.instances)
@@ -224,7 +224,11 @@ def _hot_weights(graph: Graph, layouts: Layouts, board: Board, module: Module, p
 def _hot_facts(board: Board, files: Sequence[ModelBin]) -> HotWeights | None:
     if len(files) == 1:
         return None
+<<<<<<< HEAD
     return HotWeights(hot_region(board), files[1].abi_hash.hex(), files[1].length, files[1].sections)
+=======
+    return HotWeights(board.hot_region, files[1].abi_hash.hex(), len(files[1].data), files[1].sections)
+>>>>>>> 8154525 (wip)
 
 
 def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins) -> FastCode | None:

@@ -15,7 +15,7 @@ from colibri.graph.weights import Vector
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts, plan_layouts
 from colibri.passes.quantise import Scheme
-from colibri.passes.spread import hot_region, hot_weights
+from colibri.passes.spread import hot_weights
 
 BOARD = load_board("stm32h750b-dk")
 
@@ -42,10 +42,10 @@ def size_of(graph: Graph, layouts: Layouts, name: str) -> int:
 
 
 def test_only_where_a_second_flash_is_cheaper() -> None:
-    assert hot_region(BOARD) == "flash"
-    assert hot_region(load_board("nucleo-h743zi")) == ""
+    assert BOARD.hot_region == "flash"
+    assert load_board("nucleo-h743zi").hot_region == ""
     alike = msgspec.structs.replace(BOARD, memory=tuple(msgspec.structs.replace(one, cost=1) for one in BOARD.memory))
-    assert hot_region(alike) == ""
+    assert alike.hot_region == ""
     graph, layouts = model()
     assert hot_weights(graph, layouts, alike, 0, {}) == frozenset()
 

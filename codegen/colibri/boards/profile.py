@@ -237,6 +237,17 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The first region that holds ``what`` (the loader guarantees that there is one)."""
         return next(region for region in self.memory if what in region.holds)
 
+    @property
+    def hot_region(self) -> str:
+        """Region of flash for hot weights: a further one that holds weights, cheaper than the first; empty for none."""
+        main = self.region_for(Holds.WEIGHTS)
+        others = [
+            region
+            for region in self.memory
+            if region.kind is MemoryKind.FLASH and Holds.WEIGHTS in region.holds and region.cost < main.cost
+        ]
+        return min(others, key=lambda region: region.cost).name if others else ""
+
 
 def for_regions(board: Board, used: Collection[str]) -> Board:
     """The board as a package sees it that uses only some regions: what an emulator moves besides does not matter.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from colibri.boards.profile import Board, Holds, MemoryKind
+from colibri.boards.profile import Board, Holds
 from colibri.errors import BadInput
 from colibri.graph.graph import Graph, Op
 from colibri.graph.ops import Embedding, Experts, Rope
@@ -15,17 +15,6 @@ from colibri.passes.sharing import Demand, Room, share
 
 _FILE_BYTES = 1024  # header, section table and manifest of a second file, and padding between its parts; rounded up
 _ENTRY_BYTES = 32  # of each part in that table
-
-
-def hot_region(board: Board) -> str:
-    """Region of flash for hot tensors: a further one that holds weights, cheaper than the first; empty for none."""
-    main = board.region_for(Holds.WEIGHTS)
-    others = [
-        region
-        for region in board.memory
-        if region.kind is MemoryKind.FLASH and Holds.WEIGHTS in region.holds and region.cost < main.cost
-    ]
-    return min(others, key=lambda region: region.cost).name if others else ""
 
 
 def hot_weights(graph: Graph, layouts: Layouts, board: Board, code: int, pins: Mapping[str, str]) -> frozenset[str]:
@@ -41,7 +30,7 @@ def hot_weights(graph: Graph, layouts: Layouts, board: Board, code: int, pins: M
     Raises:
         BadInput: pins that part the experts of a layer.
     """
-    name = hot_region(board)
+    name = board.hot_region
     if not name:
         return frozenset()
     main = board.region_for(Holds.WEIGHTS)

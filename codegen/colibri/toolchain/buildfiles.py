@@ -185,8 +185,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
         "library": [_object(source, _LIBRARY) for source in sources.library],
         "port_sources": sources.port,
         "model_files": sources.weights,
-        # Weights in a flash of their own are written there as they are; a raw image would span the gap.
-        "elsewhere": " -R .model" if bare and board.region_for(Holds.WEIGHTS) != board.region_for(Holds.CODE) else "",
+        "elsewhere": "".join(f" -R {section}" for section in _elsewhere(board)) if bare else "",
         "programs": _programs(board, sources),
         "images": images,
         "oversize_script": OVERSIZE_SCRIPT if compiler.family is CompilerFamily.ZIG else images[0].script,
@@ -197,6 +196,13 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
             *_flashed(board, compiler.family),
         ],
     }
+
+
+def _elsewhere(board: Board) -> list[str]:
+    """Weights in a flash of their own are written there as they are; a raw image would span the gap."""
+    code = board.region_for(Holds.CODE).name
+    homes = {".model": board.region_for(Holds.WEIGHTS).name, ".hot_weights": board.hot_region}
+    return [section for section, region in homes.items() if region not in ("", code)]
 
 
 def _programs(board: Board, sources: Sources) -> list[_Programs]:
