@@ -13,6 +13,7 @@ from colibri.errors import BadInput
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.html import render_html
 from colibri.footprint.report import RegionUse, make_report
+from colibri.footprint.stack import open_tree
 from colibri.footprint.wasm import PAGE, read_module
 from colibri.footprint.wasm_pieces import COPIED
 from colibri.generate import Options
@@ -24,6 +25,12 @@ from colibri.toolchain.buildfiles import product_name, product_targets
 LANGUAGE = Options(Scheme.W4A8, context=32, drop=PRUNED)
 WASM = ("wasm32", "wasm32-simd128")
 IMPORTS = [("wasi_snapshot_preview1", name) for name in ("fd_read", "fd_write", "proc_exit")]
+
+# Public functions that the product calls, and those beside them in a module.
+LINKED = {
+    *("colibri_argmax", "colibri_check", "colibri_status_text"),
+    *("shakespeare_moe_free", "shakespeare_moe_init", "shakespeare_moe_prefill", "shakespeare_moe_step"),
+}
 
 
 def made(board: str, make: Make) -> tuple[Path, Package, Path]:
@@ -62,8 +69,12 @@ def test_rows_of_a_module_sum_to_the_file_and_to_its_memory(board: str, make: Ma
     assert in_memory[GroupKind.PADDING] < PAGE + 256
     assert GroupKind.UNATTRIBUTED not in in_file | in_memory
     check_block(in_memory, package)
+    # Of the stack in the module's memory; most variables are on the engine's.
     assert report.stack is not None
-    assert (report.stack.program.bytes, report.stack.needed) == (None, None)  # not known, and not guessed
+    bounds = {entry.name: entry.bytes for entry in report.stack.entries}
+    assert set(bounds) == LINKED
+    assert 0 < (bounds["shakespeare_moe_step"] or 0) <= (report.stack.program.bytes or 0) < 256
+    assert (report.stack.reserve, report.stack.margin, report.stack.overflows) == (package.board.stack, 0, False)
 
 
 @pytest.mark.parametrize("board", WASM)
@@ -80,7 +91,8 @@ def test_a_module_imports_three_functions_and_never_grows(board: str, make: Make
 
 def test_sections_of_a_windows_program(make: Make) -> None:
     folder, package, image = made("windows-x86-64", make)
-    flash, ram = make_report(folder).regions
+    report = make_report(folder)
+    flash, ram = report.regions
     command = ["x86_64-w64-mingw32-objdump", "-h", str(image)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     listed = re.findall(r"^ +\d+ (\S+) +([0-9a-f]{8}) .*\n +(.*)$", text, re.MULTILINE)
@@ -91,6 +103,16 @@ def test_sections_of_a_windows_program(make: Make) -> None:
     assert sizes(flash)[GroupKind.WEIGHTS] == package.model_bin_bytes
     assert GroupKind.UNATTRIBUTED not in found
     assert image.stat().st_size < flash.used + ram.used  # zeros take no room in the file
+    assert report.stack is not None
+    assert {entry.name for entry in report.stack.entries} > LINKED
+    assert [entry.name for entry in report.stack.entries if entry.bytes is None] == []
+    assert (report.stack.program.bytes, report.stack.reserve, report.stack.needed) == (None, 0, None)
+    # Frames as gcc says them are those of the machine code.
+    tree = open_tree(folder, package, image)
+    for name in LINKED:
+        function = tree.function(tree.address(name) or 0)
+        assert function.compiler is not None
+        assert (name, function.machine.depth) == (name, function.compiler.bytes)
 
 
 @pytest.mark.parametrize("board", [*WASM, "windows-x86-64"])

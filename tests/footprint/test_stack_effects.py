@@ -38,6 +38,8 @@ def effect(arch: str, text: str) -> Effect:
         ("arm", "stmib\tsp, {r7, r9}", 0),
         ("arm", "ldm\tr3, {r0, r1}", 0),
         ("arm", "sub\tsp, fp, #28", 0),
+        ("arm", "vstrw.32\tq4, [sp, #-16]!", 16),
+        ("arm", "ldc\t15, cr9, [sp], #16", -16),
         ("riscv32", "add\tsp,sp,-16", 16),
         ("riscv32", "addi\tsp,sp,-2032", 2032),
         ("riscv32", "add\tsp,sp,16", -16),
@@ -164,3 +166,18 @@ def test_a_far_jump_of_lld_is_a_call() -> None:
         assert (thumb(jump).flow, thumb(jump).target) == (Flow.JUMP, 0x80001FC)
     other = parse_disassembly(gnu.replace("movt\tip", "movt\tr3"), "@")[-1]
     assert thumb(other).target is None
+
+
+def test_clang_aligns_the_stack_by_way_of_a_register() -> None:
+    """Thumb cannot clear bits of sp; a bound was refused for each function with MVE's vectors in its frame."""
+    head = "10:\tpush\t{r4, r6, r7, lr}\n12:\tadd\tr7, sp, #8\n"
+    aligned = "14:\tsub.w\tr4, sp, #160\n18:\tbfc\tr4, #0, #4\n1c:\tmov\tsp, r4\n"
+    tail = "1e:\tsub.w\tr4, r7, #8\n22:\tmov\tsp, r4\n24:\tpop\t{r4, r6, r7, pc}\n"
+    found = MachineCode(parse_disassembly(head + aligned + tail, "@"), [(0x10, 0x16, "f")], thumb, 0).read(0x10)
+    assert (found.depth, found.unsteady) == (16 + 160 + 12, "")
+    plain = aligned.replace("sub.w\tr4, sp, #160", "mov\tr4, sp")
+    found = MachineCode(parse_disassembly(head + plain + tail, "@"), [(0x10, 0x16, "f")], thumb, 0).read(0x10)
+    assert (found.depth, found.unsteady) == (16 + 12, "")
+    for other in ("sub.w\tr4, r3, #160", "sub.w\tr5, sp, #160", "ldr\tr4, [sp, #8]"):
+        text = head + aligned.replace("sub.w\tr4, sp, #160", other) + tail
+        assert MachineCode(parse_disassembly(text, "@"), [(0x10, 0x16, "f")], thumb, 0).read(0x10).unsteady

@@ -11,6 +11,7 @@ from colibri.errors import BadInput, ToolMissing
 from colibri.footprint.compiler_frames import CompilerFrames, Frame
 from colibri.footprint.linker import parse_map
 from colibri.footprint.machine_code import Call, Code, MachineCode
+from colibri.footprint.pe import pe_functions
 from colibri.footprint.stack_effects import READERS, Instruction, parse_disassembly
 from colibri.symbol_table import SymbolKind, symbols_of
 
@@ -48,7 +49,7 @@ class CallTree:
         reserve: bytes between `port_stack_limit` and `port_stack_top`; 0 when the image has no such symbols.
 
     Args:
-        image: an ELF file of the package, linked with its map beside it.
+        image: an ELF file or a Windows program of the package, linked with its map beside it.
         frames: of the package's objects.
         arch: as the board file names it.
         objdump: of the board's toolchain.
@@ -63,7 +64,7 @@ class CallTree:
             raise BadInput(f"no reader for the machine code of {arch}", where=str(image))
         decode, comment, self.pushed = READERS[arch]
         self._frames = frames
-        symbols = _read_symbols(image)
+        symbols = _read_symbols(image) if image.suffix == ".elf" else _SymbolTable(*pe_functions(image))
         self._functions, self.public, self.reserve = symbols.functions, symbols.public, symbols.reserve
         self._names: dict[int, str] = {}
         for start, _, name in self._functions:
@@ -104,7 +105,7 @@ class CallTree:
         used = max(code.depth, frame.bytes if frame else 0)
         # Where the code moves the stack by a register, only the compiler knows the frame: all of it counts.
         calls = tuple(Call(call.target, used) for call in code.calls) if code.unsteady else code.calls
-        return Function(name, used, calls, _unknown(code, frame), code.switches, frame, code)
+        return Function(name, used, calls, what_is_unknown(code, frame), code.switches, frame, code)
 
     def _object(self, address: int) -> str:
         for start, end, object_ in self._objects:
@@ -113,7 +114,8 @@ class CallTree:
         return ""
 
 
-def _unknown(code: Code, frame: Frame | None) -> str:
+def what_is_unknown(code: Code, frame: Frame | None) -> str:
+    """Why the stack of a function cannot be bounded, its callees aside; empty when it can."""
     if frame is not None and not frame.bounded:
         return "its frame depends on data"
     if code.unsteady and frame is None:
@@ -161,7 +163,7 @@ class _SymbolTable:
 
     functions: list[tuple[int, int, str]]
     public: frozenset[str]
-    reserve: int
+    reserve: int = 0
 
 
 def _read_symbols(image: Path) -> _SymbolTable:

@@ -18,6 +18,7 @@ _PE32_PLUS = 0x20B
 _SECTION_BYTES, _SYMBOL_BYTES = 40, 18
 _CODE, _EXECUTE, _WRITE = 0x20, 0x2000_0000, 0x8000_0000
 _FUNCTION = 0x20  # type of a symbol
+_EXTERNAL = 2  # storage class of one that other objects see
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,14 @@ class _Header:
     n_symbols: int
 
 
+@dataclass(frozen=True)
+class _PeSymbol:
+    name: str
+    place: Place
+    function: bool
+    public: bool
+
+
 def read_pe(path: Path) -> Image:
     """Read a 64-bit Windows program.
 
@@ -37,16 +46,26 @@ def read_pe(path: Path) -> Image:
     Raises:
         BadInput: it is none, or damaged.
     """
+    sections, table = _read(path)
+    symbols: dict[str, Place] = {}
+    functions: dict[Place, tuple[str, ...]] = {}
+    for one in table:
+        symbols.setdefault(one.name, one.place)
+        if one.function:
+            functions[one.place] = (*functions.get(one.place, ()), one.name)
+    kept = tuple(sorted((one for one in sections if one.bytes), key=lambda one: one.address))
+    return Image(tuple(map(_segment, kept)), kept, symbols, functions)
+
+
+def _read(path: Path) -> tuple[list[ElfSection], list[_PeSymbol]]:
     data = read_bounded(path, _MOST_BYTES)
     try:
         header = _header(data)
         sections = [_section(data, header, index) for index in range(header.n_sections)]
-        symbols, functions = _symbols(data, header, sections)
+        return sections, _symbols(data, header, sections)
     except (struct.error, ValueError, IndexError):
         hint = "build the package again"
         raise BadInput("not a readable 64-bit Windows program", where=path.name, hint=hint) from None
-    kept = tuple(sorted((one for one in sections if one.bytes), key=lambda one: one.address))
-    return Image(tuple(map(_segment, kept)), kept, symbols, functions)
 
 
 def _header(data: bytes) -> _Header:
@@ -82,23 +101,29 @@ def _segment(section: ElfSection) -> Segment:
     return Segment(section.address, section.address, section.offset, stored, section.bytes, section.writable)
 
 
-def _symbols(
-    data: bytes, header: _Header, sections: list[ElfSection]
-) -> tuple[dict[str, Place], dict[Place, tuple[str, ...]]]:
-    symbols: dict[str, Place] = {}
-    functions: dict[Place, tuple[str, ...]] = {}
+def pe_functions(path: Path) -> tuple[list[tuple[int, int, str]], frozenset[str]]:
+    """First address, 0 for a size that is not known, and name of each function, ascending; and the global ones' names.
+
+    Raises:
+        BadInput: see `read_pe`.
+    """
+    found = [one for one in _read(path)[1] if one.function]
+    public = frozenset(one.name for one in found if one.public)
+    return sorted((one.place.address, 0, one.name) for one in found), public
+
+
+def _symbols(data: bytes, header: _Header, sections: list[ElfSection]) -> list[_PeSymbol]:
+    found: list[_PeSymbol] = []
     index = 0
     while index < header.n_symbols:
-        raw, value, number, kind, _, more = struct.unpack_from("<8sIhHBB", data, header.symbols + index * _SYMBOL_BYTES)
+        raw, value, number, kind, storage, more = struct.unpack_from(
+            "<8sIhHBB", data, header.symbols + index * _SYMBOL_BYTES
+        )
         index += 1 + more
-        if not 0 < number <= len(sections):
-            continue
-        section = sections[number - 1]
-        place, name = Place(section.name, section.address + value), _name(data, header, raw)
-        symbols.setdefault(name, place)
-        if kind == _FUNCTION:
-            functions[place] = (*functions.get(place, ()), name)
-    return symbols, functions
+        if 0 < number <= len(sections):
+            place = Place(sections[number - 1].name, sections[number - 1].address + value)
+            found.append(_PeSymbol(_name(data, header, raw), place, kind == _FUNCTION, storage == _EXTERNAL))
+    return found
 
 
 def _name(data: bytes, header: _Header, raw: bytes) -> str:

@@ -3,25 +3,48 @@
 Covered: every direct call and jump of the image, those into the compiler's and the C library included, and on Arm's
 M profile the frame that the core itself pushes when it takes an exception. Refused, with the reason: recursion, calls
 through pointers, frames whose size only the run knows. Not covered: interrupt handlers that an application adds; the
-port's own fault handlers have a stack of their own.
+port's own fault handlers have a stack of their own. Of WebAssembly it is the stack in the module's memory; that of the
+engine, with return addresses and most local variables, is the engine's.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from colibri.boards.profile import Board, BoardKind
 from colibri.errors import BadInput, ToolMissing
-from colibri.footprint.call_tree import CallTree
+from colibri.footprint.call_tree import CallTree, Function
 from colibri.footprint.compiler_frames import CompilerFrames
+from colibri.footprint.wasm_tree import WasmTree
 from colibri.package import Package
 from colibri.toolchain.places import disassembler
 
 ALIGNMENT = 64
 _LEAST_MARGIN = 256
+_ROOTS = {
+    BoardKind.BARE: "port_start",
+    BoardKind.WASM: "_start",
+}  # where the whole of a stack of the image's own begins
 _BASIC_FRAME, _FLOAT_FRAME, _REALIGNED = 32, 104, 4  # ArmV7-M Architecture Reference Manual, B1.5.6
+
+
+class Tree(Protocol):
+    """The functions of an image, by their addresses."""
+
+    public: frozenset[str]
+    reserve: int
+
+    def address(self, name: str) -> int | None:
+        """Of a function, or None."""
+
+    def name(self, address: int) -> str:
+        """What a function is called."""
+
+    def function(self, address: int) -> Function:
+        """The function that starts there."""
 
 
 class StackFrame(msgspec.Struct, frozen=True):
@@ -52,9 +75,9 @@ class StackUse(msgspec.Struct, frozen=True):
     Attributes:
         program: from the start of the program on, all of it.
         exception: what the core itself pushes when it takes an exception.
-        margin: kept on top, for interrupts of the application; 0 when the program has no bound.
+        margin: kept on top, for interrupts of the application; 0 when the program has no bound, and in WebAssembly.
         needed: sum of the three, rounded up to a multiple of 64; None when the program has no bound.
-        reserve: what the image has; 0 under Linux, where the system gives more as it is needed.
+        reserve: what the image has; 0 under Linux and Windows, where the system gives more as it is needed.
         entries: the public functions in the image, by name.
     """
 
@@ -149,27 +172,32 @@ class Observed(msgspec.Struct, frozen=True):
 
 def stack_use(folder: Path, package: Package, image: Path) -> StackUse:
     """Bound the stack of an image of a package; when it cannot be read, the reason is that of a missing bound."""
-    root = "port_start" if package.board.kind is BoardKind.BARE else "main"
-    reserve = package.board.stack
-    if package.board.kind not in (BoardKind.BARE, BoardKind.LINUX):
-        return StackUse(StackBound(root, None, "frames are read from ELF images only"), 0, 0, None, reserve, ())
+    kind = package.board.kind
+    root = _ROOTS.get(kind, "main")
     try:
-        tree = open_tree(folder, package, image)
+        tree = _tree(folder, package, image)
     except (BadInput, ToolMissing) as error:
+        reserve = package.board.stack
         return StackUse(StackBound(root, None, error.what), exception_frame(package.board), 0, None, reserve, ())
     bounds = Bounds(tree)
     program = bounds.of(root)
     exception = exception_frame(package.board)
-    margin = 0 if program.bytes is None else margin_of(program.bytes)
+    margin = 0 if program.bytes is None or kind is BoardKind.WASM else margin_of(program.bytes)
     needed = None if program.bytes is None else _rounded(program.bytes + exception + margin)
     return StackUse(
         program=program,
         exception=exception,
         margin=margin,
         needed=needed,
-        reserve=tree.reserve if package.board.kind is BoardKind.BARE else 0,
+        reserve=tree.reserve if kind in _ROOTS else 0,
         entries=tuple(bounds.of(name) for name in entry_points(tree, package)),
     )
+
+
+def _tree(folder: Path, package: Package, image: Path) -> Tree:
+    if package.board.kind is BoardKind.WASM:
+        return WasmTree(image, folder / "build/library", package.board.stack)
+    return open_tree(folder, package, image)
 
 
 def open_tree(folder: Path, package: Package, image: Path) -> CallTree:
@@ -182,7 +210,7 @@ def open_tree(folder: Path, package: Package, image: Path) -> CallTree:
     return CallTree(image, CompilerFrames(folder / "build"), package.board.cpu.arch, disassembler(folder))
 
 
-def entry_points(tree: CallTree, package: Package) -> list[str]:
+def entry_points(tree: Tree, package: Package) -> list[str]:
     """Public functions of the model and the runtime that are in an image."""
     return sorted(name for name in tree.public if name.startswith((f"{package.prefix}_", "colibri_")))
 
@@ -206,7 +234,7 @@ def _rounded(size: int) -> int:
 class Bounds:
     """Bounds of the functions of an image, each worked out once."""
 
-    def __init__(self, tree: CallTree) -> None:
+    def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._done: dict[int, StackBound] = {}
         self._open: list[int] = []

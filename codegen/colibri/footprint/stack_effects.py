@@ -95,6 +95,8 @@ def parse_disassembly(text: str, comment: str) -> list[Instruction]:
             operands = f"{more} {operands}"
         if (name, operands.strip()) in (("bx", "ip"), ("bx", "r12")) and (far := _thunk_target(found[-2:])) is not None:
             name, operands = "b.w", f"{far:x}"
+        if name == "mov" and (step := _by_register(found[-2:], operands.strip())):
+            name, operands = step
         label = _LABEL.search(line) if "<" in line else None
         found.append(Instruction(int(address, 16), name, operands.strip(), label[1] if label else "", rest.strip()))
     return found
@@ -107,6 +109,27 @@ def _thunk_target(halves: list[Instruction]) -> int | None:
         return None
     low, high = (int(match[1]) for match in found if match)
     return (high << 16 | low) & ~1
+
+
+def _by_register(before: list[Instruction], operands: str) -> tuple[str, str] | None:
+    """What clang means by ``mov sp, rN``: it makes an address in a register, as Thumb cannot clear bits of sp itself.
+
+    >>> frame = [Instruction(0, "sub.w", "r4, sp, #8", "", ""), Instruction(4, "bfc", "r4, #0, #4", "", "")]
+    >>> _by_register(frame, "sp, r4")
+    ('sub', 'sp, #20')
+    """
+    target = re.fullmatch(r"sp, (r\d+)", operands)
+    if target is None or not before:
+        return None
+    register = target[1]
+    up = re.fullmatch(rf"{register}, (r7|fp), #\d+", before[-1].operands)
+    if before[-1].name in ("sub", "sub.w", "subw", "subs") and up:
+        return "mov", f"sp, {up[1]}"  # a frame pointer less what was pushed above it: back up
+    bits = re.fullmatch(rf"{register}, #0, #(\d+)", before[-1].operands)
+    start = re.fullmatch(rf"{register}, sp(?:, #(\d+))?", before[0].operands)
+    if before[-1].name != "bfc" or bits is None or start is None or not before[0].name.startswith(("mov", "sub")):
+        return None
+    return "sub", f"sp, #{int(start[1] or 0) + (1 << int(bits[1])) - 4}"  # from a multiple of 4, at most
 
 
 def _first_hex(text: str) -> int | None:
@@ -136,6 +159,7 @@ _THUMB_NAME = re.compile(
     rf"cbz|cbnz|udf|bkpt|nop)({_THUMB_CONDITION})?(?:\.([nw]))?$"
 )
 _THUMB_REGISTERS = re.compile(r"\{([^}]*)\}")
+_POST_OR_PRE = re.compile(r"\[sp, #(-?\d+)\]!|\[sp\], #(-?\d+)")
 _A32_LIST = re.compile(rf"^(?:ldm|stm)(?:ia|ib|da|db)?({_THUMB_CONDITION})?$")
 
 
@@ -148,6 +172,8 @@ def thumb(one: Instruction) -> Effect:
         listed = _A32_LIST.match(one.name)
         if listed and not one.operands.startswith("sp!"):
             return _a32_list(one, conditional=listed[1] is not None)
+        if step := _POST_OR_PRE.search(one.operands):  # of vectors, and what else a disassembler takes them for
+            return Effect(change=-int(step[1] or step[2]))
         writes = re.match(r"^(sp|msp|psp)\b", one.operands) and not one.name.startswith(("cmp", "tst", "vstr", "vldr"))
         return Effect(unsteady=True) if writes else _PLAIN
     name, condition, _ = match.groups()
@@ -190,7 +216,7 @@ def _thumb_stack(name: str, operands: str) -> Effect:
         # From a frame pointer it only goes back up.
         return _PLAIN if re.match(r"^sp, (?:r7|fp), #", operands) else Effect(unsteady=True)
     if name in ("str", "strd", "ldr", "ldrd") and "[sp" in operands:
-        step = re.search(r"\[sp, #(-?\d+)\]!|\[sp\], #(-?\d+)", operands)
+        step = _POST_OR_PRE.search(operands)
         change = -int(step[1] or step[2]) if step else 0
         return Effect(Flow.STOP if name == "ldr" and operands.startswith("pc") else Flow.NEXT, change=change)
     if name in ("ldr", "add") and operands.startswith("pc"):

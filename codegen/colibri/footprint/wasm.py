@@ -25,10 +25,14 @@ class WasmSection:
     Attributes:
         name: its kind, or a custom section's own name.
         bytes: of the file, its header among them.
+        start: offset in the file of what follows its header and, in a custom section, its name.
+        end: offset in the file behind it.
     """
 
     name: str
     bytes: int
+    start: int
+    end: int
     custom: bool = False
 
 
@@ -49,6 +53,10 @@ class WasmModule:
         """Length of the file."""
         return HEADER + sum(section.bytes for section in self.sections)
 
+    def start(self, name: str) -> int | None:
+        """Where the contents of the section of a name begin, in the file; None when there is none."""
+        return next((section.start for section in self.sections if section.name == name), None)
+
 
 def read_module(path: Path) -> WasmModule:
     """Read a module.
@@ -64,24 +72,24 @@ def read_module(path: Path) -> WasmModule:
     try:
         while at < len(data):
             kind = data[at]
-            size, body = _number(data, at + 1)
+            size, body = number(data, at + 1)
             end = body + size
             if end > len(data) or kind >= len(_NAMES):
                 raise failure
             name = _NAMES[kind]
             if kind == _CUSTOM:
-                length, start = _number(data, body)
-                name = data[start : start + length].decode()
-            if kind == _MEMORY and _number(data, body)[0]:
-                memory = _number(data, _number(data, body)[1] + 1)[0] * PAGE  # flags, then the least size
-            sections.append(WasmSection(name, end - at, custom=kind == _CUSTOM))
+                length, start = number(data, body)
+                name, body = data[start : start + length].decode(), start + length
+            if kind == _MEMORY and number(data, body)[0]:
+                memory = number(data, number(data, body)[1] + 1)[0] * PAGE  # flags, then the least size
+            sections.append(WasmSection(name, end - at, body, end, custom=kind == _CUSTOM))
             at = end
     except (IndexError, UnicodeDecodeError):
         raise failure from None
     return WasmModule(tuple(sections), memory)
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def number(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned LEB128 number of at most 32 bits, and the offset behind it."""
     value = 0
     for shift in range(0, 35, 7):
