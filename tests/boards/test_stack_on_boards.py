@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
+from report_checks import check_entry
 from selection import COMPILERS, OFTEN, TELLING, boards_with_models, of_kind, with_elf
 
 from colibri.boards.load import load_board
@@ -48,10 +49,7 @@ def made(model: str, board: str, make: Make) -> tuple[Path, Package]:
 
 def require(board: str, entry: ObservedEntry) -> None:
     print(f"{board:<44} {entry.name:<28} {entry.bound:>6} {entry.observed:>6}")
-    assert entry.bound is not None
-    assert entry.observed is not None
-    # A frame of RISC-V is a multiple of 16 bytes: of the 16 that a leaf with a frame pointer takes, it writes half.
-    assert entry.bound >= entry.observed >= (8 if entry.bound == 16 else 0.7 * entry.bound)
+    check_entry(entry)
 
 
 @pytest.mark.emulator
