@@ -224,11 +224,7 @@ def _hot_weights(graph: Graph, layouts: Layouts, board: Board, module: Module, p
 def _hot_facts(board: Board, files: Sequence[ModelBin]) -> HotWeights | None:
     if len(files) == 1:
         return None
-<<<<<<< HEAD
-    return HotWeights(hot_region(board), files[1].abi_hash.hex(), files[1].length, files[1].sections)
-=======
-    return HotWeights(board.hot_region, files[1].abi_hash.hex(), len(files[1].data), files[1].sections)
->>>>>>> 8154525 (wip)
+    return HotWeights(board.hot_region, files[1].abi_hash.hex(), files[1].length, files[1].sections)
 
 
 def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins) -> FastCode | None:

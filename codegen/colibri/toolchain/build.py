@@ -59,13 +59,8 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
 
     Raises:
         BuildFailed: the compiler or the linker failed for another reason; the message holds its first errors.
-<<<<<<< HEAD
         DoesNotFit: the product fits but another image, which ran alongside, does not; or it would reach into another
             region, and the compiler is zig, which has no way to link such an image.
-=======
-        DoesNotFit: the product fits but another image, which ran alongside, does not; or nothing does, and the
-            linker has no way past the walls, as zig and the lld of LLVM 14.
->>>>>>> 8154525 (wip)
         ToolMissing: no ninja.
         UsageError: nothing can be written there, or the disk is full.
     """
@@ -88,13 +83,8 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
     oversize = _run(folder, [OVERSIZE])
     if oversize.returncode != 0:
         _refuse_without_room(folder, oversize.stdout)
-<<<<<<< HEAD
         if _OVERLAP.search(oversize.stdout):
             hint = "no report says what takes them: beyond its region begins another that is in use"
-=======
-        if _NO_OVERSIZE.search(oversize.stdout) or _TOO_LARGE.search(oversize.stdout):
-            hint = "with gcc `colibri report` would say what takes them; this linker links no such image"
->>>>>>> 8154525 (wip)
             raise DoesNotFit(_too_large(failures[PRODUCT]), where=str(folder), hint=hint)
         raise BuildFailed(_errors(oversize.stdout), where=str(folder), hint=f"run `ninja {OVERSIZE}` there")
     return False
