@@ -34,7 +34,7 @@ from colibri.passes.spread import hot_weights
 from colibri.paths import data_folder
 from colibri.progress import Progress, unseen
 from colibri.toolchain.compiler import Compiler, standard_compiler
-from colibri.vectors import make_vectors, save_vectors
+from colibri.vectors import Case, make_vectors, save_vectors
 
 RECIPE_SCHEMA = 1
 _KERNEL_BYTES = 1024  # where nothing was measured
@@ -129,8 +129,13 @@ def prepare(
     out: Path,
     compiler: Compiler | None = None,
     progress: Progress = unseen,
+    *,
+    proven: bool = True,
 ) -> Contents:
     """Everything that goes into the folder ``out``, which is not touched.
+
+    Args:
+        proven: whether the reference runs, for the golden vectors; for a package that is only measured it need not.
 
     Raises:
         BadInput: the checkpoint cannot be used; the message names the tensor or key.
@@ -194,7 +199,9 @@ def prepare(
     package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     model_bytes = sum(file.length for file in files)
     memory_bytes = placement.memory.total
-    vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=memory_bytes, progress=progress)
+    vectors: list[Case] = []
+    if proven:
+        vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=memory_bytes, progress=progress)
     tokenizer = checkpoint.tokenizer() if tokens else None
     return Contents(package, graph, module, files, layouts, recipe, save_vectors(vectors), licence, tokenizer)
 

@@ -51,9 +51,9 @@ def test_experts_share_a_row() -> None:
 def test_where_predictions_of_code_come_from() -> None:
     within = {GroupKind.CODE: 1250, GroupKind.TABLES: 30, GroupKind.DATA: 0}
     own = " ".join(text(msgspec.structs.replace(REPORT, modelled=Modelled("board", "gcc 12.2.0", within))))
-    assert "predicted code, tables, data: modelled for gcc 12.2.0, within 1,250, 30, 0 bytes" in own
+    assert "predicted code, tables, data: modelled for gcc 12.2.0, measured on board, within 1,250, 30, 0 bytes" in own
     other = " ".join(text(msgspec.structs.replace(REPORT, modelled=Modelled("cousin", "gcc 12.2.0", {}))))
-    assert "modelled for gcc 12.2.0 on cousin, the most similar board that was measured sizes:" in other
+    assert "modelled for gcc 12.2.0, measured on cousin, the most similar board sizes:" in other
     assert "modelled" not in " ".join(text(REPORT))
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from small_models import EXAMPLES, ORACLE, SENSOR_CONFIG, sensor_arrays, write_mixtral, write_sensor
 
-from colibri.boards.profile import Board, BoardKind
+from colibri.boards.profile import Board, BoardKind, CompilerFamily
 from colibri.generate import Options
 from colibri.graph.graph import StateType
 from colibri.passes.quantise import Scheme
+from colibri.toolchain.find import find_toolchain
 
 F16 = StateType.F16
 TOKENS: dict[str, dict[str, Any]] = {
@@ -29,13 +30,58 @@ TOKENS: dict[str, dict[str, Any]] = {
              "hidden_act": "gelu_pytorch_tanh"},
 }  # fmt: skip
 SENSORS: dict[str, dict[str, Any]] = {
-    "tiny": {},
-    "one": {"input_dim": 13, "model_dim": 24, "expert_hidden": 32, "top_k": 1},
+    "one": {"input_dim": 13, "model_dim": 24, "expert_hidden": 32, "top_k": 1, "activation": "tanh"},
     "many": {"input_dim": 20, "model_dim": 64, "expert_hidden": 48, "num_experts": 8, "output_dim": 3,
              "norm_topk_prob": True},
-    "three": {"input_dim": 9, "model_dim": 16, "expert_hidden": 40, "num_experts": 6, "top_k": 3, "output_dim": 1},
+    "silu": {"activation": "silu"},
+    "gelu": {"activation": "gelu_tanh"},
+    "sigmoid": {"activation": "sigmoid"},
+    "identity": {"activation": "identity"},
 }  # fmt: skip
-PRUNED = {0: {1, 3}, 1: {2, 5}, 2: {0, 1}, 3: {0, 1}}
+# Ops that the families have besides Mixtral's, each in two of these or more, with one row and with several.
+FAMILIES: dict[str, tuple[Options, ...]] = {
+    "deepseekv2-dense-only-first": (Options(Scheme.W8A8, F16, prefill=4),),
+    "deepseekv2-groups-q-rank": (Options(Scheme.W4A8, prefill=4),),
+    "deepseekv3-groups-of-three": (Options(Scheme.W8A16, F16), Options(Scheme.W4A8, prefill=4)),
+    "deepseekv3-yarn-halves": (Options(Scheme.F32, prefill=3), Options(Scheme.W8A8)),
+    "gptoss-all-experts": (Options(Scheme.W8A8, prefill=4),),
+    "gptoss-no-bias-top1": (Options(Scheme.W4A16, F16),),
+    "granitemoe-bias": (Options(Scheme.W8A8, prefill=8),),
+    "llama-biases": (Options(Scheme.W4A8, prefill=4),),
+    "llama4-biases-temperature": (Options(Scheme.W8A8), Options(Scheme.W8A16, prefill=4)),
+    "llama4-top2-no-norm": (Options(Scheme.W4A8, F16, prefill=4), Options(Scheme.W4A16)),
+    "olmoe-clip": (Options(Scheme.F32, prefill=4),),
+    "phimoe-longrope": (Options(Scheme.W4A8, prefill=4),),
+    "phimoe-wide-jitter": (Options(Scheme.W8A8, F16),),
+    "qwen2moe-norm-step2": (Options(Scheme.W8A8, prefill=4),),
+    "qwen2moe-windows": (Options(Scheme.W4A8, F16),),
+    "qwen3moe-window-bias": (Options(Scheme.W4A16, prefill=4),),
+}
+# The same families with other shapes, held out.
+UNSEEN: dict[str, Options] = {
+    "deepseekv2-lite": Options(Scheme.F32, prefill=4),
+    "deepseekv3-base": Options(Scheme.W4A8, F16, prefill=8),
+    "gptoss-base": Options(Scheme.W8A8, F16, prefill=4),
+    "llama4-top1": Options(Scheme.W8A8, prefill=8),
+    "phimoe-base": Options(Scheme.W4A8, F16, prefill=4),
+    "qwen2moe-base": Options(Scheme.W8A8),
+    "qwen3moe-base": Options(Scheme.W4A16, prefill=4),
+}
+_VERSION = re.compile(r"\d+(\.\d+)*")
+_LIBC = {
+    BoardKind.LINUX: ("glibc", "features.h", ("__GLIBC__", "__GLIBC_MINOR__")),
+    BoardKind.WINDOWS: ("mingw-w64", "_mingw.h", ("__MINGW64_VERSION_MAJOR", "__MINGW64_VERSION_MINOR")),
+}
+COMPARED = (
+    "deepseekv2-lite",
+    "deepseekv3-base",
+    "llama4-top1",
+    "mixtral-base",
+    "phimoe-base",
+    "qwen3moe-base",
+    "top1-e4",
+)
+CONTEXT = 32  # longer ones only move constants
 
 
 @dataclass(frozen=True)
@@ -48,12 +94,13 @@ class Case:
     @property
     def name(self) -> str:
         """For people."""
-        rows = self.options.prefill or self.options.batch or 1
-        return f"{self.path.name} {self.options.scheme}, {rows} row{'s' if rows > 1 else ''}"
+        options = self.options
+        words = [str(options.scheme), str(options.kv), f"{options.prefill or options.batch or 1} rows"]
+        return ", ".join([self.path.name, *words, *(["pruned"] if options.drop else [])])
 
 
 def training(folder: Path) -> list[Case]:
-    """Models to fit, written into a folder: each scheme with one row and several, both states, the odd shapes."""
+    """Models to fit: Mixtrals and sensor models in each scheme, written into a folder; stored ones of the others."""
     tokens = {name: write_mixtral(folder / f"{name}-lm", **changes) for name, changes in TOKENS.items()}
     sensors = {
         name: write_sensor(folder / f"{name}-sensor", sensor_arrays({**SENSOR_CONFIG, **changes}), **changes)
@@ -62,60 +109,65 @@ def training(folder: Path) -> list[Case]:
     cases = []
     for scheme in Scheme:
         cases += [
-            Case(tokens["narrow"], Options(scheme)),
-            Case(tokens["narrow"], Options(scheme, F16, prefill=8)),
-            Case(tokens["wide"], Options(scheme, F16)),
-            Case(tokens["wide"], Options(scheme, prefill=4)),
-            Case(tokens["window"], Options(scheme)),
-            Case(tokens["window"], Options(scheme, F16, prefill=16)),
+            Case(tokens["wide"], Options(scheme, F16, prefill=4)),
             Case(tokens["odd"], Options(scheme, prefill=3)),
-            Case(tokens["gelu"], Options(scheme, F16, prefill=8)),
-            Case(sensors["tiny"], Options(scheme)),
             Case(sensors["one"], Options(scheme, batch=4)),
-            Case(sensors["many"], Options(scheme)),
-            Case(sensors["many"], Options(scheme, batch=8)),
-            Case(sensors["three"], Options(scheme)),
-            Case(sensors["three"], Options(scheme, batch=2)),
         ]
     return [
         *cases,
+        Case(tokens["narrow"], Options()),
         Case(tokens["narrow"], Options(drop={0: {1}})),
-        Case(tokens["wide"], Options(Scheme.W4A8, prefill=8, drop={0: {1}, 2: {3, 4}})),
-        Case(tokens["gelu"], Options(Scheme.W4A8)),
-        Case(tokens["odd"], Options(Scheme.W4A8, F16)),
-        Case(sensors["many"], Options(drop={0: {2, 3}})),
+        Case(tokens["window"], Options(kv=F16)),
+        Case(tokens["gelu"], Options(Scheme.W4A16)),
+        Case(sensors["many"], Options()),
+        *(Case(sensors[name], Options()) for name in ("silu", "gelu", "sigmoid", "identity")),
+        *(
+            Case(ORACLE / "variants" / name, replace(options, context=CONTEXT))
+            for name, several in FAMILIES.items()
+            for options in several
+        ),
     ]
 
 
 def held_out() -> list[Case]:
-    """Models that are not fitted: the examples in every scheme, and the stored Mixtrals."""
+    """Models that are not fitted: the examples, and the stored ones of each family."""
     language = EXAMPLES / "shakespeare-moe"
     return [
-        Case(language, Options(Scheme.W4A8, F16, prefill=8, context=32)),
-        Case(language, Options(Scheme.W4A8, context=32, drop=PRUNED)),
-        Case(language, Options(Scheme.W8A8, context=32)),
-        Case(language, Options(Scheme.F32, context=32, prefill=4)),
-        Case(language, Options(Scheme.W8A16, context=32)),
-        Case(language, Options(Scheme.W4A16, context=32, prefill=16)),
-        Case(ORACLE / "mixtral-sharded-swa", Options(Scheme.W8A8, prefill=4)),
+        Case(language, Options(Scheme.W4A8, F16, prefill=8, context=CONTEXT)),
+        Case(language, Options(Scheme.W8A8, context=CONTEXT)),
+        Case(language, Options(Scheme.F32, context=CONTEXT, prefill=4)),
+        Case(language, Options(Scheme.W8A16, context=CONTEXT)),
+        Case(language, Options(Scheme.W4A16, context=CONTEXT, prefill=16)),
         Case(ORACLE / "mixtral-base", Options(Scheme.W8A16, F16, context=64)),
-        *(Case(path, Options(scheme)) for path in sorted((EXAMPLES / "load-moe").iterdir()) for scheme in Scheme),
+        *(Case(ORACLE / name, options) for name, options in UNSEEN.items()),
+        *(Case(EXAMPLES / "load-moe/top1-e4", Options(scheme)) for scheme in (Scheme.F32, Scheme.W8A8)),
         Case(EXAMPLES / "load-moe/top2-e4-norm", Options(Scheme.W8A8, batch=4)),
     ]
 
 
+def compared() -> list[Case]:
+    """Those of `held_out` that a board is compared with another one by: each scheme, and the largest programs."""
+    return [case for case in held_out() if case.path.name in COMPARED]
+
+
 def compiler_of(board: Board) -> str:
-    """``arm-none-eabi-gcc 12.2.1``; with its C library where that is linked in."""
-    program = f"{board.toolchain.prefix}gcc"
-    full = subprocess.run([program, "-dumpfullversion"], capture_output=True, text=True, check=True)
-    name = f"{program} {full.stdout.strip()}"
-    if board.kind is BoardKind.BARE:
+    """``arm-none-eabi-gcc 12.2.1``; with its C library where that is linked in.
+
+    Raises:
+        ToolMissing: the board's own compiler is not installed.
+    """
+    found = find_toolchain(board)
+    version = _VERSION.search(_output(*found.driver, "-dumpfullversion", "-dumpversion"))
+    if found.compiler.family is CompilerFamily.ZIG:
+        version = _VERSION.search(_output(found.driver[0], "version"))
+    name = f"{found.compiler.cc[0]} {version[0] if version else ''}"
+    if board.kind not in _LIBC:
         return name
-    macros = subprocess.run(
-        [program, "-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    version = [re.search(rf"define {macro} (\d+)", macros) for macro in ("__GLIBC__", "__GLIBC_MINOR__")]
-    return f"{name}, glibc {'.'.join(match[1] for match in version if match)}"
+    library, header, macros = _LIBC[board.kind]
+    text = _output(*found.command, "-E", "-dM", "-include", header, "-x", "c", "/dev/null")
+    numbers = [re.search(rf"define {macro} (\d+)", text) for macro in macros]
+    return f"{name}, {library} {'.'.join(number[1] for number in numbers if number)}"
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

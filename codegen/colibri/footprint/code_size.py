@@ -15,10 +15,12 @@ import msgspec
 
 from colibri.boards.profile import Board, BoardKind, Holds
 from colibri.emit.module import Module
-from colibri.footprint.code_traits import Kernel, Traits, descriptor_bytes, kernels, program
+from colibri.footprint.code_traits import Kernel, Traits, constant_bytes, descriptor_bytes, kernels, program
 from colibri.package import CodeEstimate, Package, Within
 
 TABLE = Path(__file__).with_name("code_size.toml")
+# What the measurement of a board has that is like another.
+OWN = ("compiler", "like", "arch", "kind", "kernels", "flags", "memory", "within")
 
 
 class Fixed(msgspec.Struct, frozen=True):
@@ -46,6 +48,8 @@ class Measured(msgspec.Struct, frozen=True):
 
     Attributes:
         compiler: with which it was measured.
+        like: board of the table whose amounts are taken, since its compiler makes nearly the same of a kernel: then
+            only ``within`` was measured; empty for none.
         arch: with ``kind``, ``kernels``, ``flags`` and ``memory``, what of the board file decides.
         memory: of `memory_of`.
         within: by scheme, as gcc is steadier with some kernels than with others.
@@ -56,7 +60,9 @@ class Measured(msgspec.Struct, frozen=True):
             that is not in ``kernel`` is never inlined, and is one function always.
         wrapper: for the kinds in ``shared``, each kernel that calls that function.
         table: of constants: ``kernels`` is for each kernel, ``functions`` for each function of a block.
-        library: routines of the compiler.
+        library: routines of the compiler, and functions of the runtime that several kinds of kernel share.
+        buffers: 1 where the program's own variables count as data; 0 where the linker has them in one piece with the
+            model's memory.
     """
 
     compiler: str
@@ -66,13 +72,15 @@ class Measured(msgspec.Struct, frozen=True):
     flags: tuple[str, ...]
     memory: tuple[str, ...]
     within: dict[str, Within]
-    fixed: dict[str, Fixed]
-    program: Traits
-    kernel: dict[str, Traits]
+    like: str = ""
+    fixed: dict[str, Fixed] = {}
+    program: Traits = {}
+    kernel: dict[str, Traits] = {}
     table: Traits = {}
     shared: dict[str, Traits] = {}
     wrapper: dict[str, Traits] = {}
     library: dict[str, Routine] = {}
+    buffers: int = 1
 
     def knows(self, kind: str) -> bool:
         """Whether a kind of kernel was measured."""
@@ -94,7 +102,7 @@ class Choice:
     """The measurement that holds for a board.
 
     Attributes:
-        board: where it was measured.
+        board: where its amounts were measured.
         own: whether it holds: same architecture, kernels, processor flags, and kinds of memory.
     """
 
@@ -143,7 +151,7 @@ def predict(module: Module, package: Package, measured: Measured) -> Sizes:
         + sum(sizes.values())
         + _library(used, measured),
         tables=round(fixed.tables + dot(table_traits(module), measured.table)) + table_bytes(module, package),
-        data=round(fixed.data) + program_buffers(package),
+        data=round(fixed.data) + measured.buffers * program_buffers(package),
         kernels=sizes,
     )
 
@@ -177,7 +185,7 @@ def choose(board: Board) -> Choice | None:
         return len(flags ^ set(measured.flags)), measured.memory != memory_of(board), name != board.id, name
 
     name, measured = best = min(similar, key=apart)
-    return Choice(name, measured, own=apart(best)[:2] == (0, False))
+    return Choice(measured.like or name, measured, own=apart(best)[:2] == (0, False))
 
 
 def memory_of(board: Board) -> tuple[str, ...]:
@@ -189,8 +197,14 @@ def memory_of(board: Board) -> tuple[str, ...]:
 
 @cache
 def load_table() -> dict[str, Measured]:
-    """Board to its measurement."""
-    return msgspec.convert(tomllib.loads(TABLE.read_text(encoding="utf-8")), dict[str, Measured], strict=False)
+    """Board to its measurement; those that are like another one have its amounts."""
+    table = msgspec.convert(tomllib.loads(TABLE.read_text(encoding="utf-8")), dict[str, Measured], strict=False)
+    return {name: measured_like(one, table[one.like]) if one.like else one for name, one in table.items()}
+
+
+def measured_like(one: Measured, other: Measured) -> Measured:
+    """A measurement with the amounts of another."""
+    return msgspec.structs.replace(other, **{name: getattr(one, name) for name in OWN})
 
 
 def dot(amounts: Traits, coefficients: Traits) -> float:
@@ -205,8 +219,9 @@ def table_traits(module: Module) -> Traits:
 
 
 def table_bytes(module: Module, package: Package) -> int:
-    """Constants whose size is known: descriptors, experts of each layer (16 bits each), the model's name."""
-    return descriptor_bytes(module) + 2 * len(package.model.experts) + len(package.prefix) + 1
+    """Constants whose size is known: descriptors, arrays, experts of each layer (16 bits each), the model's name."""
+    known = descriptor_bytes(module) + constant_bytes(module)
+    return known + 2 * len(package.model.experts) + len(package.prefix) + 1
 
 
 def program_buffers(package: Package) -> int:

@@ -15,10 +15,13 @@ Traits = dict[str, float]
 _CALLEE = re.compile(r"\bcolibri_(?!floats\b|at\b|store)(\w+)\(")
 _SHAPE = re.compile(r"_(\d+(?:x\d+)*)(?:_|$)")
 _TILES = re.compile(r"\bn < (\d+); n \+= (\d+)")
-_CHOSEN = re.compile(r"^top(\d+)_")
+_ONE = re.compile(r", 1(?=[,)])")
+_PADDED = re.compile(r"_in_\d+_to_")
+_FLAG = re.compile(r"\b(?:true|false)\b")
+_ARRAY = re.compile(r"\bstatic const uint32_t \w+\[(\d+)\]")
 _GROUP = 32  # columns of a group of 4-bit weights
 _LANES = 8  # fp32 values in the widest vector register of the boards
-_MEMBER_BYTES = 4  # members of descriptors are uint32_t
+_MEMBER_BYTES = 4  # members of descriptors and elements of arrays are uint32_t
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,9 @@ class Kernel:
     Attributes:
         name: of the C function.
         kind: the runtime function that it is built around, e.g. ``dot_w4a8``; ``silu_times`` takes a second factor.
-        traits: ``each`` is 1; others say what the instance has (1) or has not (absent).
+        traits: ``each`` is 1; others say what the instance has (1) or has not (absent). ``null`` is a pointer that the
+            runtime function does without, ``flag1``, ``flag2``, … are those of its flags that are true, ``ones`` counts
+            its arguments that are 1, as for a loop of one turn.
         twin: instance with the same parameters and statements, which the compiler keeps instead; empty for none.
         alone: whether it is the only one of its kind, apart from twins.
     """
@@ -79,6 +84,12 @@ def descriptor_bytes(module: Module) -> int:
     return sum(_MEMBER_BYTES * _members(block) * len(block.rows_of) for block in module.blocks if _is_table(block))
 
 
+def constant_bytes(module: Module) -> int:
+    """Bytes of the arrays of constants that kernels bring along."""
+    texts = ["\n".join(one.body) for one in module.instances]
+    return sum(_MEMBER_BYTES * int(count) for text in texts for count in _ARRAY.findall(text))
+
+
 def _is_table(block: Block) -> bool:
     return len(block.rows_of) > 1 or any(member.count for member in block.members.values())
 
@@ -97,18 +108,19 @@ def _traits(instance: Instance) -> Traits:
     text = "\n".join(instance.body)
     shape = _SHAPE.search(instance.name)
     inner = int(shape[1].split("x")[-1]) if shape else 0
-    chosen, tiles = _CHOSEN.match(instance.name), _TILES.search(text)
+    tiles = _TILES.search(text)
     once = tiles is not None and int(tiles[1]) <= int(tiles[2])
     has = {
         "each": True,
         "rows": "row <" in text,
         "bias": instance.name.endswith("_bias"),
-        "padded": "_in_" in instance.name,
+        "padded": bool(_PADDED.search(instance.name)),
         "once": once,
         "tail": " ? " in text and not once,
-        "several": chosen is not None and int(chosen[1]) > 1,
-        "renormalised": ", true)" in text,
+        "null": "NULL" in text,
+        **{f"flag{number}": flag == "true" for number, flag in enumerate(_FLAG.findall(text), 1)},
         "lanes": inner % _LANES == 0,
         "short": inner <= _GROUP,
     }
-    return {name: 1.0 for name, present in has.items() if present}
+    ones = len(_ONE.findall(text))
+    return {name: 1.0 for name, present in has.items() if present} | ({"ones": float(ones)} if ones else {})

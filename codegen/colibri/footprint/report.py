@@ -102,9 +102,9 @@ class Modelled(msgspec.Struct, frozen=True):
     """Where the predictions of code, tables and data come from.
 
     Attributes:
-        board: on which was measured what functions take; the report's own, or a similar one.
+        board: on which was measured what functions take; the report's own, or one that is alike or similar.
         compiler: with which.
-        within: group to how far its prediction may be off, in bytes; empty when the measurement is of another board.
+        within: group to how far its prediction may be off, in bytes; empty when no board that is alike was measured.
         built_with: another compiler, for which the prediction does not hold; empty when it is that one.
     """
 
@@ -116,11 +116,11 @@ class Modelled(msgspec.Struct, frozen=True):
     def text(self, board: str) -> str:
         """The same in words, for a report on ``board``."""
         kinds = (GroupKind.CODE, GroupKind.TABLES, GroupKind.DATA)
-        words = f"predicted {', '.join(kinds)}: modelled for {self.compiler}"
-        if self.board != board:
-            words += f" on {self.board}, the most similar board that was measured"
+        words = f"predicted {', '.join(kinds)}: modelled for {self.compiler}, measured on {self.board}"
         if self.within:
             words += f", within {', '.join(f'{self.within[kind]:,}' for kind in kinds)} bytes"
+        elif self.board != board:
+            words += ", the most similar board"
         if self.built_with:
             words += f"; the code is of {self.built_with}, and takes what that makes of it"
         return words
@@ -219,7 +219,7 @@ def make_report(folder: Path) -> Report:
         raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
     linked = elf == product
     with _of_one_build(folder):
-        layout, pieces = _pieces(folder, package, elf, overflowed=not linked)
+        layout, pieces = read_pieces(folder, package, elf, overflowed=not linked)
         bare = package.board.kind is BoardKind.BARE
         usage = _beside(elf, ".usage") if bare else None
         printed = None if usage is None else _match(parse_usage(usage), layout)
@@ -239,8 +239,13 @@ def make_report(folder: Path) -> Report:
     )
 
 
-def _pieces(folder: Path, package: Package, image: Path, *, overflowed: bool) -> tuple[Layout, list[Piece]]:
-    """Where the image lies, and what every byte of it is."""
+def read_pieces(folder: Path, package: Package, image: Path, *, overflowed: bool) -> tuple[Layout, list[Piece]]:
+    """Where the image lies, and what every byte of it is.
+
+    Raises:
+        BadInput: the linker's map is missing, or the image is none.
+        ColibriError: image, map and package are not of one build.
+    """
     map_text = _beside(image, ".map")
     if map_text is None:
         raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)

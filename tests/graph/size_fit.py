@@ -1,0 +1,187 @@
+"""Fit the amounts of `colibri.footprint.code_size` to what was measured of products, and bound the errors."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from size_samples import Sample
+
+from colibri.footprint.code_size import (
+    Fixed,
+    Measured,
+    Routine,
+    Sizes,
+    predict,
+    program_buffers,
+    table_bytes,
+    table_traits,
+)
+from colibri.footprint.code_traits import Traits, kernels, program
+from colibri.package import Within
+from colibri.passes.kernels import KernelSet, call_graph, reached
+from colibri.passes.quantise import Scheme
+
+ROUND = 10  # bounds are multiples of it
+MARGIN = 1.5  # from the largest error that was seen to a bound: the user's model is none of these
+WORTH = 1.0  # bytes of root mean square error that a trait must save
+
+
+@dataclass(frozen=True)
+class Helpers:
+    """Functions of the runtime that the compiler did not put into those that call them, in bytes.
+
+    Attributes:
+        own: of one kind of kernel alone, together.
+        common: others, by name.
+    """
+
+    own: dict[str, int]
+    common: dict[str, int]
+
+
+def helpers(sample: Sample, calls: dict[str, frozenset[str]]) -> Helpers:
+    """Those of a product, apart from the functions that kernels are named after."""
+    runtime = {kernel.kind: kernel.runtime for kernel in kernels(sample.module)}
+    found = Helpers({}, {})
+    for name in sorted((sample.bytes.functions.keys() & calls.keys()) - set(runtime.values())):
+        kinds = [kind for kind, one in runtime.items() if name in reached(calls, [one])]
+        size = sample.bytes.functions[name]
+        if len(kinds) == 1:
+            found.own[kinds[0]] = found.own.get(kinds[0], 0) + size
+        else:
+            found.common[name] = size
+    return found
+
+
+def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
+    """A board's measurement with coefficients by least squares."""
+    calls = call_graph(paths.path(one.stem) for one in sorted(paths.path("attention").parent.glob("*.h")))
+    beside = {sample.name: helpers(sample, calls) for sample in samples}
+    used = [(kernel, sample) for sample in samples for kernel in kernels(sample.module)]
+    inlined = {kernel.kind for kernel, sample in used if kernel.runtime not in sample.bytes.functions}
+    whole, shared, wrapper = (defaultdict[str, list[tuple[Traits, int]]](list) for _ in range(3))
+    for sample in samples:
+        seen: set[str] = set()
+        for kernel in (one for one in kernels(sample.module) if not one.twin):
+            row = kernel.traits, sample.bytes.functions.get(kernel.name, 0)
+            shares = not kernel.alone or kernel.kind not in inlined
+            apart = sample.bytes.functions.get(kernel.runtime, 0) + beside[sample.name].own.get(kernel.kind, 0)
+            together = apart if shares else 0
+            (wrapper if together else whole)[kernel.kind].append(row)
+            if together and kernel.kind not in seen:
+                shared[kernel.kind].append((kernel.traits, together))
+            seen.add(kernel.kind)
+    bodies = {kind: body(whole.get(kind, []), shared.get(kind, [])) for kind in sorted({*whole, *shared})}
+    measured = msgspec.structs.replace(
+        board,
+        fixed={kind: Fixed(0, 0, 0) for kind in ("tokens", "samples")},
+        program={},
+        kernel={kind: alone for kind, (alone, _) in bodies.items() if kind in whole},
+        table={},
+        shared={kind: together for kind, (_, together) in bodies.items() if kind in shared},
+        wrapper={kind: select(rows) for kind, rows in sorted(wrapper.items())},
+        library=library(samples, beside),
+    )
+    # The rest, beside what is known of the kernels: one constant for each kind of model, and the amounts.
+    rest = [sample.bytes.code - predict(sample.module, sample.package, measured).code for sample in samples]
+    code = solve([program(sample.module) | {sample.kind: 1.0} for sample in samples], rest)
+    rest = [sample.bytes.tables - table_bytes(sample.module, sample.package) for sample in samples]
+    amounts = [table_traits(sample.module) | {sample.kind: 1.0} for sample in samples]
+    tables = select(list(zip(amounts, rest, strict=True)), always=("samples", "tokens"))
+    variables = [{sample.kind: 1.0, "buffers": float(program_buffers(sample.package))} for sample in samples]
+    data = solve(variables, [sample.bytes.data for sample in samples])
+    fixed = {kind: Fixed(code.pop(kind), tables.pop(kind), data[kind]) for kind in measured.fixed}
+    buffers = round(data["buffers"])
+    return msgspec.structs.replace(measured, fixed=fixed, program=code, table=tables, buffers=buffers)
+
+
+def body(whole: list[tuple[Traits, int]], shared: list[tuple[Traits, int]]) -> tuple[Traits, Traits]:
+    """A kind's kernels that are one function each, and the function that several share: alike but for a constant."""
+    rows = [({name: amount for name, amount in row.items() if name != "rows"} | {"apart": 1.0}, s) for row, s in shared]
+    fitted = select([*whole, *rows], always=("each", "apart"))
+    apart = fitted.pop("apart", 0.0)
+    together = {name: value for name, value in fitted.items() if name != "rows"}
+    return fitted, together | {"each": round(fitted["each"] + apart, 1)}
+
+
+def library(samples: list[Sample], beside: dict[str, Helpers]) -> dict[str, Routine]:
+    """Routines that some images lack, with the kinds of kernel that never go without; the others are in `fixed`."""
+    found = {}
+    routines = {sample.name: sample.bytes.library | beside[sample.name].common for sample in samples}
+    for name in sorted({name for sample in samples for name in routines[sample.name]}):
+        having = [sample for sample in samples if name in routines[sample.name]]
+        lacking = [sample for sample in samples if name not in routines[sample.name]]
+        kinds = _kinds(having) - _kinds(lacking)
+        if lacking:
+            found[name] = Routine(max(routines[sample.name][name] for sample in having), tuple(sorted(kinds)))
+    return found
+
+
+def _kinds(samples: list[Sample]) -> set[str]:
+    return {kernel.kind for sample in samples for kernel in kernels(sample.module)}
+
+
+def select(rows: list[tuple[Traits, int]], always: tuple[str, ...] = ("each",)) -> Traits:
+    """Fit bytes to traits, adding the most useful trait as long as one is worth it."""
+    chosen = list(always)
+    names = sorted({name for traits, _ in rows for name in traits} - set(always))
+    sizes = [size for _, size in rows]
+
+    def trial(traits: list[str]) -> tuple[Traits, float]:
+        amounts = [{name: row[name] for name in traits if name in row} for row, _ in rows]
+        solved = solve(amounts, sizes)
+        errors = [sum(solved[n] * a for n, a in row.items()) - size for row, size in zip(amounts, sizes, strict=True)]
+        return solved, float(np.sqrt(np.mean(np.square(errors))))
+
+    best, error = trial(chosen)
+    while names:
+        trials = {name: trial([*chosen, name]) for name in names}
+        name = min(names, key=lambda one: (trials[one][1], one))
+        if error - trials[name][1] < WORTH:
+            break
+        chosen.append(name)
+        names.remove(name)
+        best, error = trials[name]
+    return best
+
+
+def solve(rows: list[Traits], sizes: list[int]) -> Traits:
+    """Least squares of the smallest norm, to a tenth of a byte."""
+    names = sorted({name for row in rows for name in row})
+    matrix = np.array([[row.get(name, 0.0) for name in names] for row in rows])
+    solved, *_ = np.linalg.lstsq(matrix, np.array(sizes, np.float64), rcond=None)
+    return {name: round(float(value), 1) + 0.0 for name, value in zip(names, solved, strict=True)}
+
+
+def errors(samples: list[Sample], measured: Measured) -> dict[str, list[int]]:
+    """Predicted less linked, by group; a model with a kernel of unknown kind is an error."""
+    found: dict[str, list[int]] = {"code": [], "tables": [], "data": []}
+    for sample in samples:
+        sizes: Sizes = predict(sample.module, sample.package, measured)
+        for group, values in found.items():
+            values.append(getattr(sizes, group) - getattr(sample.bytes, group))
+    return found
+
+
+def bounded(measured: Measured, samples: list[Sample]) -> Measured:
+    """With bounds for each scheme: its largest error, or that of the middle scheme where it is larger, and a margin."""
+    largest: dict[str, dict[str, int]] = defaultdict(dict)
+    for scheme in Scheme:
+        found = errors([sample for sample in samples if sample.package.scheme == scheme], measured)
+        for group, values in found.items():
+            largest[group][scheme] = max(map(abs, values))
+    middle = {group: sorted(one.values())[len(one) // 2] for group, one in largest.items()}
+    within = {
+        str(scheme): Within(
+            **{
+                group: math.ceil(MARGIN * max(one[scheme], middle[group]) / ROUND) * ROUND
+                for group, one in largest.items()
+            }
+        )
+        for scheme in Scheme
+    }
+    return msgspec.structs.replace(measured, within=within)
