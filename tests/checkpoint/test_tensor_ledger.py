@@ -80,7 +80,7 @@ def test_drop_by_name_prefix_and_star(tmp_path: Path) -> None:
     checkpoint.take("a.10.x", (2,))
     checkpoint.drop("b", "rest")
     dropped = checkpoint.finish()
-    assert dropped[0] == Dropped("a.1", "layer beyond the model")
+    assert dropped[0] == Dropped("a.1", "layer beyond the model", 8)
     assert [note.name for note in dropped[1:]] == ["a.1.x", "a.1.y.z", "b.1.freq", "b.2.freq", "b.2.c.freq"]
 
 

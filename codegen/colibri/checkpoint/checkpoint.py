@@ -16,6 +16,7 @@ from colibri.checkpoint.forms import open_form
 from colibri.checkpoint.leaves import SCALES, leaf
 from colibri.checkpoint.licence import find_licence
 from colibri.checkpoint.source import FP8, Opened, format_shape
+from colibri.checkpoint.text_part import text_part
 from colibri.checkpoint.tokenizer import FILE_NAME as TOKENIZER_NAME
 from colibri.errors import BadInput, ColibriError, shown
 
@@ -38,10 +39,12 @@ class Dropped:
     Attributes:
         name: of the tensor, or of the file that was set aside.
         reason: one clause for the user.
+        size: bytes that it takes in its file; 0 where the reason says it.
     """
 
     name: str
     reason: str
+    size: int = 0
 
 
 class Checkpoint:
@@ -77,7 +80,7 @@ class Checkpoint:
         Raises:
             BadInput: anything that is not a complete, plain, unquantised checkpoint in a form that is read.
         """
-        return cls(open_form(Path(path)))
+        return cls(text_part(open_form(Path(path))))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all tensors, sorted, taken ones too; scales of 8-bit floats are part of their tensor."""
@@ -167,7 +170,7 @@ class Checkpoint:
         fresh = [stored for stored in covered if stored not in before]
         for stored in fresh:
             self._claim(stored)
-            self._dropped.append(Dropped(stored, reason))
+            self._dropped.append(Dropped(stored, reason, self._tensors.nbytes(stored)))
         return len(fresh)
 
     def finish(self) -> list[Dropped]:

@@ -161,6 +161,10 @@ class Tensors:
         """Return the dtype as stored, in its form's words (``BF16``). KeyError: no such tensor."""
         return self._stored[name].dtype
 
+    def stored(self, name: str) -> Stored:
+        """Return a tensor where it lies. KeyError: no such tensor."""
+        return self._stored[name]
+
     def nbytes(self, name: str) -> int:
         """Return what a tensor takes in its file, in bytes. KeyError: no such tensor."""
         return self._stored[name].nbytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from colibri.checkpoint.checkpoint import Checkpoint
-from colibri.errors import BadInput
+from colibri.checkpoint.checkpoint import Checkpoint, Dropped
+from colibri.errors import BadInput, in_bytes
 from colibri.graph.graph import Graph, StateType
 
 
@@ -90,5 +90,16 @@ def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
             hint=f"supported model types: {', '.join(family_names())}",
         )
     graph = importer(checkpoint, options)
-    graph.dropped += [f"{note.name}: {note.reason}" for note in checkpoint.finish()]
+    graph.dropped += _told(checkpoint.finish())
     return graph
+
+
+def _told(notes: list[Dropped]) -> list[str]:
+    """A line for each reason: the first name, how many more, and the bytes of all."""
+    lines = []
+    for reason in dict.fromkeys(note.reason for note in notes):
+        names = [note.name for note in notes if note.reason == reason]
+        size = sum(note.size for note in notes if note.reason == reason)
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        lines.append(f"{names[0]}{more}: {reason}" + (f" ({in_bytes(size)})" if size else ""))
+    return lines
