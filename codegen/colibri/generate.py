@@ -195,6 +195,7 @@ def prepare(
         fast_code=fast,
         hot_weights=_hot_facts(board, files),
         compiler=compiler or standard_compiler(board),
+        warnings=tuple(graph.warnings),
     )
     package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     model_bytes = sum(file.length for file in files)

@@ -70,6 +70,7 @@ class Inspection(msgspec.Struct, frozen=True):
     licence: str | None
     dropped: tuple[str, ...]
     fits: tuple[Fit, ...]
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         """Sorted keys, ending in a newline."""
@@ -86,6 +87,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
 
     boards = [load_board(name) for name in board_names()]
     fits: list[Fit] = []
+    warnings: dict[str, None] = {}
     for scheme in Scheme:
         for kv in StateType:
             checkpoint = Checkpoint.open(path)
@@ -93,6 +95,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             if kv is StateType.F16 and not graph.states:
                 continue
             quantise_graph(graph, scheme)
+            warnings |= dict.fromkeys(graph.warnings)
             name = printable(checkpoint.name)
             manifest = make_manifest(graph, name, Options(scheme, kv), checkpoint.licence())
             packed, planned = {}, dict[Hashable, Memory]()
@@ -119,6 +122,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
         routing=graph.routing,
         licence=checkpoint.licence(),
         dropped=tuple(graph.dropped),
+        warnings=tuple(warnings),
         fits=tuple(fits),
     )
 
@@ -165,6 +169,8 @@ def print_inspection(facts: Inspection, console: Console) -> None:
         console.print(f"licence: {comment_text(facts.licence)}", markup=False)
     for note in facts.dropped:
         console.print(f"left out: {comment_text(note, 200)}", markup=False)
+    for warning in facts.warnings:
+        console.print(f"warning: {warning}", markup=False)
     console.print()
     console.print(_sizes(facts))
     console.print()

@@ -230,6 +230,7 @@ class Package(msgspec.Struct, frozen=True):
 
     Attributes:
         code_estimate: None when nothing similar was measured.
+        warnings: what was done to the weights that the user may not want, a line each.
         compiler: that its build files name; None for the board's own by its usual names.
     """
 
@@ -254,6 +255,7 @@ class Package(msgspec.Struct, frozen=True):
     fast_code: FastCode | None = None
     hot_weights: HotWeights | None = None
     compiler: Compiler | None = None
+    warnings: tuple[str, ...] = ()
 
     def weight_files(self) -> list[tuple[str, int, tuple[Section, ...]]]:
         """Symbol behind the prefix, bytes and sections of each file of weights."""

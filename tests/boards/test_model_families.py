@@ -17,6 +17,8 @@ MODELS = {
     "deepseekv2-lite": Options(Scheme.W8A8, prefill=3, context=24),
     "deepseekv3-base": Options(Scheme.W4A8, F16, context=24),
     "gptoss-base": Options(Scheme.W8A8, prefill=3, context=24),
+    "variants/gptoss-mxfp4": Options(Scheme.W4A8, prefill=3, context=24),
+    "variants/gptoss-mxfp4-wide-top1": Options(Scheme.W4A16, F16, context=24),
     "phimoe-base": Options(Scheme.W4A8, F16, prefill=2, context=24),
     "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),

@@ -15,7 +15,7 @@ from colibri.checkpoint.files import read_whole
 from colibri.checkpoint.forms import open_form
 from colibri.checkpoint.leaves import SCALES, leaf
 from colibri.checkpoint.licence import find_licence
-from colibri.checkpoint.source import FP8, Opened, format_shape
+from colibri.checkpoint.source import FP8, MXFP4, Opened, format_shape
 from colibri.checkpoint.text_part import text_part
 from colibri.checkpoint.tokenizer import FILE_NAME as TOKENIZER_NAME
 from colibri.errors import BadInput, ColibriError, shown
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from colibri.checkpoint.lazy import Lazy
+    from colibri.checkpoint.mxfp4 import StoredBlocks
 
 _NAMED = 3  # names that an error lists before it only counts
 _NEIGHBOURS = 24
 _TOKENIZER_BYTES = 64 << 20
+_PACKED, _PACKED_SCALES = "_blocks", "_scales"  # of a tensor that is stored as MXFP4, which these two make up
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole component of a dotted name
 
 
@@ -60,7 +62,7 @@ class Checkpoint:
         """Wrap what a form read; `open` is the usual way in.
 
         Raises:
-            BadInput: the config says that weights are quantised in a way that is not read.
+            BadInput: the config says that weights are quantised in a way that is not read, or a tensor is stored twice.
         """
         self.name = opened.name
         self.where = opened.folder.where
@@ -68,8 +70,11 @@ class Checkpoint:
         self._opened = opened
         self._tensors = tensors = opened.tensors
         self._block = _block_of_scales(opened.config)
-        self._scales = {f"{name}{SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
-        self._names = tuple(name for name in tensors.names() if name not in self._scales)
+        scales = {f"{name}{SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
+        self._packed = self._find_packed()
+        parts = {*scales, *(f"{name}{end}" for name in self._packed for end in (_PACKED, _PACKED_SCALES))}
+        self._names = tuple(sorted({*tensors.names()} - parts | self._packed))
+        self._known = frozenset(self._names)
         self._left = dict.fromkeys(self._names)
         self._dropped = [Dropped(name, reason) for name, reason in opened.set_aside.items()]
 
@@ -83,7 +88,7 @@ class Checkpoint:
         return cls(text_part(open_form(Path(path))))
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all tensors, sorted, taken ones too; scales of 8-bit floats are part of their tensor."""
+        """Return the names of all tensors, sorted, taken ones too; scales of 8- and 4-bit floats are part of theirs."""
         return self._names
 
     def left(self) -> tuple[str, ...]:
@@ -92,7 +97,7 @@ class Checkpoint:
 
     def has(self, name: str) -> bool:
         """Return whether the checkpoint stores a tensor of this name."""
-        return name in self._tensors and name not in self._scales
+        return name in self._known
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return a tensor's extents without reading or taking it.
@@ -102,17 +107,17 @@ class Checkpoint:
         """
         if not self.has(name):
             raise self._missing(name)
-        return self._tensors.shape(name)
+        return self._blocks(name).shape if name in self._packed else self._tensors.shape(name)
 
     def dtype(self, name: str) -> str:
-        """Return the dtype as stored, in safetensors' words (``BF16``), without taking the tensor.
+        """Return the dtype as stored, in safetensors' words (``BF16``) or ``MXFP4``, without taking the tensor.
 
         Raises:
             BadInput: no such tensor.
         """
         if not self.has(name):
             raise self._missing(name)
-        return self._tensors.dtype(name)
+        return MXFP4 if name in self._packed else self._tensors.dtype(name)
 
     def claim(self, name: str, shape: tuple[int, ...], why: str = "") -> Lazy:
         """Return a tensor that is read as fp32 when it is asked for. Each tensor can be claimed once.
@@ -128,15 +133,38 @@ class Checkpoint:
         """
         from colibri.checkpoint.lazy import stored
 
+        self._claim_shape(name, shape, why)
+        return stored(self._blocks(name) if name in self._packed else leaf(self._tensors, name, self._block))
+
+    def claim_blocks(self, name: str, shape: tuple[int, ...], why: str = "") -> StoredBlocks:
+        """As `claim`, of a tensor whose `dtype` is MXFP4: its blocks, to be made matrices of."""
+        self._claim_shape(name, shape, why)
+        return self._blocks(name)
+
+    def _claim_shape(self, name: str, shape: tuple[int, ...], why: str) -> None:
         found = self.shape(name)
         if found != shape:
             raise BadInput(
                 f"shape {format_shape(found)}, expected {format_shape(shape)}" + (f" ({why})" if why else ""),
-                where=self._tensors.where(name),
+                where=self._tensors.where(name if name in self._tensors else f"{name}{_PACKED}"),
                 hint=f"{FILE_NAME} and the weights disagree",
             )
         self._claim(name)
-        return stored(leaf(self._tensors, name, self._block))
+
+    def _find_packed(self) -> set[str]:
+        """Names of the tensors that are stored as MXFP4."""
+        found = {name.removesuffix(_PACKED) for name in self._tensors.names() if name.endswith(_PACKED)}
+        found = {name for name in found if self._tensors.dtype(f"{name}{_PACKED}") == "U8"}
+        for name in sorted(found):
+            if name in self._tensors:
+                what = f"'{shown(name)}' is stored twice, as it is and in MXFP4 blocks"
+                raise BadInput(what, where=self.where, hint="remove whichever is not part of the model")
+        return found
+
+    def _blocks(self, name: str) -> StoredBlocks:
+        from colibri.checkpoint.mxfp4 import StoredBlocks
+
+        return StoredBlocks(self._tensors, f"{name}{_PACKED}", f"{name}{_PACKED_SCALES}")
 
     def take(self, name: str, shape: tuple[int, ...], why: str = "") -> NDArray[np.float32]:
         """Claim a tensor and read it at once: C-contiguous and owned by the caller.
@@ -254,9 +282,9 @@ def _neighbours(name: str, pool: set[str]) -> set[str]:
 
 
 def _block_of_scales(config: Config) -> tuple[int, int] | None:
-    """Rows and columns that share a scale, where weights are 8-bit floats; None where they are plain.
+    """Rows and columns that share a scale, where weights are 8-bit floats; None where they are plain or MXFP4.
 
-    Source: transformers' `FineGrainedFP8Config`, the form in which DeepSeek-V3 was released.
+    Source: transformers' `FineGrainedFP8Config`, the form in which DeepSeek-V3 was released, and `Mxfp4Config`.
 
     Raises:
         BadInput: weights are quantised in another way.
@@ -267,6 +295,8 @@ def _block_of_scales(config: Config) -> tuple[int, int] | None:
         settings = config.section(key)
         method = settings.text("quant_method", default="of an unnamed method")
         block = settings.integers("weight_block_size", minimum=1, maximum=1 << 16)
+        if method == "mxfp4":  # which tensors are so is said by their names
+            return None
         if method == "fp8" and settings.text("fmt", default="e4m3") == "e4m3" and len(block) == 2:
             return block[0], block[1]
         raise config.error(

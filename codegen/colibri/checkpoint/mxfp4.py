@@ -5,58 +5,57 @@ Source: OCP Microscaling Formats 1.0 (elements e2m1, scales e8m0), and transform
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.errors import BadInput
+from colibri.checkpoint.lazy import Lazy
+from colibri.checkpoint.source import MXFP4, Tensors, format_shape
+from colibri.errors import BadInput, shown
 from colibri.graph.float32 import Float
-from colibri.graph.weights import E2M1_DOUBLED, FP4_MAX, FP4_SHIFT_MAX, GROUP, Matrix, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, FP4_MAX, FP4_SHIFT_MAX, GROUP, Matrix, StoredMatrix, WeightFormat
 
-MXFP4 = "MXFP4"
-BLOCK_BYTES = GROUP // 2
+_BLOCK_BYTES = GROUP // 2
 _BIAS = 128  # of a scale, one more than e8m0 has, since the elements are doubled
 _NAN = 255
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A tensor ``[..., k]`` whose last axis lies in blocks.
+    """Rows ``[n, k]`` in blocks of 32.
 
     Attributes:
-        codes: uint8 ``[..., k]``, bits of e2m1, 0 to 15.
-        scales: uint8 ``[..., k / 32]``, e8m0: 127 means 1.
+        codes: uint8 ``[n, k]``, bits of e2m1, 0 to 15.
+        scales: uint8 ``[n, k / 32]``, e8m0: 127 means 1.
     """
 
     codes: NDArray[np.uint8]
     scales: NDArray[np.uint8]
 
-    def rows(self, which: tuple[int | slice, ...]) -> Blocks:
-        """Some of them: an index of all axes but the last."""
-        return Blocks(self.codes[which], self.scales[which])
-
     def values(self) -> Float:
-        """The tensor as fp32, exactly."""
+        """The rows as fp32, exactly."""
         doubled = E2M1_DOUBLED[self.codes].astype(np.float32)
         return np.ldexp(doubled, np.repeat(self.scales.astype(np.int32) - _BIAS, GROUP, axis=-1))
 
-    def matrix(self, bias: Float | None = None) -> Matrix:
+    def matrix(self, bias: Float | None = None) -> Matrix | None:
         """The matrix ``[n, k]`` with the same values, as integers times powers of two.
 
-        Blocks of a row may lie up to 2^20 apart, more where their elements can be halved or doubled; a matrix with a
-        wider row becomes fp32.
+        Blocks of a row may lie up to 2^20 apart, more where their elements can be halved or doubled.
+
+        Returns:
+            None when a row is wider.
         """
         n, k = self.codes.shape
         doubled = E2M1_DOUBLED[self.codes].reshape(n, -1, GROUP)
-        exponents, base = _aligned(doubled, self.scales.astype(np.int32) - _BIAS)
+        own = self.scales.astype(np.int32) - _BIAS
+        exponents, base = _aligned(doubled, own)
         if exponents is None:
-            return Matrix(WeightFormat.F32, (n, k), dense=self.values(), bias=bias, stored=MXFP4)
-        moved = self.scales.astype(np.int32) - _BIAS - exponents
-        integers = np.ldexp(doubled.astype(np.float32), moved[:, :, None]).astype(np.int8)
-        row_scale = np.ldexp(np.float32(1), base)
+            return None
+        integers = np.ldexp(doubled.astype(np.float32), (own - exponents)[:, :, None]).astype(np.int8).reshape(n, k)
         shifts = (exponents - base[:, None]).astype(np.uint8)
-        integers = integers.reshape(n, k)
+        row_scale = np.ldexp(np.float32(1), base)
         return Matrix(WeightFormat.FP4, (n, k), None, integers, row_scale, shifts, bias, stored=MXFP4)
 
 
@@ -87,21 +86,109 @@ def _aligned(
     return np.where(live, np.clip(exponents, base[:, None], base[:, None] + FP4_SHIFT_MAX), base[:, None]), base
 
 
-def read_blocks(blocks: NDArray[np.uint8], scales: NDArray[np.uint8], where: str) -> Blocks:
-    """Take two elements from each byte, the first from its low half.
+class StoredBlocks:
+    """A tensor in a checkpoint, as two of bytes: blocks ``[..., k / 32, 16]`` and scales ``[..., k / 32]``.
 
-    Args:
-        blocks: ``[..., k / 32, 16]``.
-        scales: ``[..., k / 32]``.
-        where: file and tensor, for the error.
+    A byte holds two elements, the first in its low half.
 
-    Raises:
-        BadInput: a scale that is no number, or elements beyond fp32.
+    Attributes:
+        shape: ``[..., k]``.
+        in_order: rows can be read alone.
     """
-    codes = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-2], -1)
-    top = np.abs(E2M1_DOUBLED[codes]).reshape(*scales.shape, GROUP).max(axis=-1)
-    beyond = np.ldexp(top.astype(np.float64), scales.astype(np.int32) - _BIAS) > np.finfo(np.float32).max
-    bad = int(np.count_nonzero(beyond | (scales == _NAN)))
-    if bad:
-        raise BadInput(f"{bad} of {scales.size} blocks are not finite in fp32", where=where)
-    return Blocks(codes, scales)
+
+    in_order = True
+
+    def __init__(self, tensors: Tensors, blocks: str, scales: str) -> None:
+        """Look at their shapes.
+
+        Args:
+            blocks, scales: names.
+
+        Raises:
+            BadInput: there are no scales, or the two do not belong together.
+        """
+        self._tensors, self._blocks, self._scales = tensors, blocks, scales
+        if scales not in tensors or tensors.dtype(scales) not in ("U8", "F8_E8M0"):
+            what = f"holds MXFP4 blocks, but there is no {shown(scales)} of bytes"
+            raise BadInput(what, where=tensors.where(blocks), hint="they mean nothing without their scales")
+        shape, count = tensors.shape(blocks), tensors.shape(scales)
+        if len(count) < 2 or shape != (*count, _BLOCK_BYTES):
+            what = (
+                f"shape {format_shape(shape)}, expected {_BLOCK_BYTES} bytes for each of {format_shape(count)} scales"
+            )
+            raise BadInput(what, where=tensors.where(blocks))
+        self.shape = (*count[:-1], count[-1] * GROUP)
+
+    def rows(self, begin: int, end: int) -> Float:
+        """As `lazy.Leaf.rows`."""
+        return self.read(range(begin, end)).values()
+
+    def read(self, rows: range) -> Blocks:
+        """Return rows of the last axis, the leading axes taken as one; all between the first and the last are read.
+
+        Raises:
+            BadInput: unreadable, a scale that is no number, or elements beyond fp32.
+        """
+        scales = self._scales_of(rows)
+        groups, (first, last) = scales.shape[1], _ends(rows)
+        blocks = self._tensors.byte_rows(self._blocks, first * groups, last * groups)
+        blocks = blocks.reshape(-1, groups, _BLOCK_BYTES)[:: rows.step]
+        codes = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(len(rows), -1)
+        top = np.abs(E2M1_DOUBLED[codes]).reshape(*scales.shape, GROUP).max(axis=-1)
+        beyond = np.ldexp(top.astype(np.float64), scales.astype(np.int32) - _BIAS) > np.finfo(np.float32).max
+        bad = int(np.count_nonzero(beyond | (scales == _NAN)))
+        if bad:
+            what = f"{bad} of {scales.size} blocks that were read are not finite in fp32"
+            raise BadInput(what, where=self._tensors.where(self._scales))
+        return Blocks(codes, scales)
+
+    def matrix(self, rows: range, bias: Lazy | None = None) -> StoredMatrix:
+        """Make a matrix of rows, of fp32 where one of them is wider than `Blocks.matrix` allows.
+
+        Raises:
+            BadInput: the scales are unreadable; where they say that a row may be too wide, as `read`.
+        """
+        scales = self._scales_of(rows).astype(np.int32)
+        narrow = bool(np.all(scales.max(axis=1) - scales.min(axis=1) <= FP4_SHIFT_MAX))
+        fits = narrow or self.read(rows).matrix() is not None
+        if fits:
+            return StoredMatrix(WeightFormat.FP4, _MatrixRows(self, rows, bias, exact=True), stored=MXFP4)
+        wide = f"{MXFP4} with blocks of a row too far apart"
+        return StoredMatrix(WeightFormat.F32, _MatrixRows(self, rows, bias, exact=False), stored=wide)
+
+    def _scales_of(self, rows: range) -> NDArray[np.uint8]:
+        return self._tensors.byte_rows(self._scales, *_ends(rows))[:: rows.step]
+
+
+def _ends(rows: range) -> tuple[int, int]:
+    """The first row, and that behind the last."""
+    return (rows[0], rows[-1] + 1) if rows else (rows.start, rows.start)
+
+
+@dataclass(frozen=True)
+class _MatrixRows:
+    """Rows of a matrix, as `graph.weights.Rows`."""
+
+    stored: StoredBlocks
+    chosen: range
+    bias: Lazy | None
+    exact: bool
+    in_order: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.chosen), self.stored.shape[-1]
+
+    @property
+    def has_bias(self) -> bool:
+        return self.bias is not None
+
+    def rows(self, begin: int, end: int) -> Matrix:
+        blocks = self.stored.read(self.chosen[begin:end])
+        bias = None if self.bias is None else self.bias.rows(begin, end)
+        made = blocks.matrix(bias) if self.exact else None
+        return made or Matrix(WeightFormat.F32, blocks.codes.shape, dense=blocks.values(), bias=bias)
+
+    def blocks(self, step: int) -> Iterator[Matrix]:
+        for begin in range(0, len(self.chosen), step):
+            yield self.rows(begin, min(begin + step, len(self.chosen)))

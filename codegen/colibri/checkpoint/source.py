@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FP8 = "F8_E4M3"  # means nothing without its scales, which the caller multiplies in
+MXFP4 = "MXFP4"  # 4-bit floats in blocks, see `mxfp4.py`
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
     "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
@@ -216,6 +217,12 @@ class Tensors:
         if values.size and not (np.isfinite(values.max()) and np.isfinite(values.min())):
             raise self._not_finite(name)
         return values
+
+    def byte_rows(self, name: str, begin: int, end: int) -> NDArray[np.uint8]:
+        """As `rows`, of bytes. KeyError: no such tensor. BadInput: an unreadable file."""
+        import numpy as np
+
+        return self._stored_rows(self._stored[name], begin, end).astype(np.uint8)
 
     @staticmethod
     def _stored_rows(stored: Stored, begin: int, end: int) -> NDArray[np.generic]:

@@ -40,7 +40,7 @@ def command(
     from colibri.boards.load import load_board
     from colibri.claim import claimed
     from colibri.cli.progress import progress_bar
-    from colibri.cli.report import print_warnings
+    from colibri.cli.report import print_notes, print_warnings
     from colibri.footprint.budget import check
     from colibri.footprint.report import make_report
     from colibri.footprint.table import print_report
@@ -72,5 +72,6 @@ def command(
     else:
         print_report(report, make_console())
         click.echo(f"package: {printable(str(folder))}")
+    print_notes(package)
     print_warnings(check(report, (), ""))
     report.require_fit()

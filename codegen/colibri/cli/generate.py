@@ -31,6 +31,7 @@ def command(
     """
     from colibri.boards.load import load_board
     from colibri.cli.progress import progress_bar
+    from colibri.cli.report import print_notes
     from colibri.errors import printable
     from colibri.generate import generate
     from colibri.package import FILE_NAME
@@ -45,6 +46,7 @@ def command(
         package = generate(checkpoint, profile, parse_options(**options), folder, compiler, progress)
     if installed:
         remember(folder, installed)
+    print_notes(package)
     if as_json:
         click.echo((folder / FILE_NAME).read_text(encoding="utf-8"), nl=False)
         return

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colibri.footprint.budget import Finding
     from colibri.footprint.diff import Diff
     from colibri.footprint.report import Report
+    from colibri.package import Package
     from colibri.profile.model import Profile
 
 _WIDTH_IN_A_FILE = 100
@@ -209,6 +210,12 @@ def _print_table(report: Report, diff: Diff | None, console: Console, full: bool
         from colibri.footprint.table import print_report
 
         print_report(report, console, full=full)
+
+
+def print_notes(package: Package) -> None:
+    """Print what generation did to the weights that the user may not want."""
+    for warning in package.warnings:
+        click.echo(f"colibri: warning: {warning}", err=True)
 
 
 def print_warnings(findings: tuple[Finding, ...]) -> None:

@@ -201,8 +201,9 @@ def quantise_graph(graph: Graph, scheme: Scheme) -> None:
 def _convert(graph: Graph, form: WeightFormat) -> None:
     """Give each matrix its format. What the checkpoint has in 4-bit floats stays so among 4-bit weights."""
     wanted = {name: form for op in graph.ops for name in _matrices(op)}
+    exact = _kept(graph)
     if form is WeightFormat.W4:
-        wanted |= dict.fromkeys(_kept(graph), WeightFormat.FP4)
+        wanted |= dict.fromkeys(exact, WeightFormat.FP4)
     rounded: dict[str, list[str]] = {}
     for name, matrix in graph.weights.items():
         if isinstance(matrix, Vector):
@@ -216,7 +217,8 @@ def _convert(graph: Graph, form: WeightFormat) -> None:
         graph.weights[name] = matrix.then(convert, to) if isinstance(matrix, StoredMatrix) else convert(matrix)
     for stored, names in rounded.items():
         count = f"{names[0]} is" if len(names) == 1 else f"{len(names)} matrices, the first {names[0]}, are"
-        graph.warnings.append(f"{count} {stored} in the checkpoint and rounded again to {form}")
+        keeps = "; w4a8 and w4a16 keep what it holds" if names[0] in exact else ""
+        graph.warnings.append(f"{count} {stored} in the checkpoint and rounded again to {form}{keeps}")
 
 
 def _kept(graph: Graph) -> set[str]:

@@ -2,7 +2,7 @@
 
 Source: transformers 5.24, `models/gpt_oss/modeling_gpt_oss.py`. The router's softmax runs over the chosen logits,
 which is softmax over all, divided by the sum of the chosen. Experts are stored transposed, gate and up in alternating
-columns.
+columns, or, as released, in MXFP4 blocks that are not transposed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from colibri.checkpoint.families.feed_forward import (
 )
 from colibri.checkpoint.families.names import Names
 from colibri.checkpoint.families.windows import layer_types
+from colibri.checkpoint.source import MXFP4
 from colibri.graph.graph import Graph
 from colibri.graph.ops.experts import ExpertWeights
 
@@ -57,10 +58,36 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         build.attention(layer, attention)
         normed, prefix = feed_forward_norm(build, layer), f"model.layers.{layer}.mlp"
         router(build, layer, normed, form, f"{prefix}.router", bias=True)
-        kept = _experts(build, layer, form, f"{prefix}.experts")
+        packed = checkpoint.has(f"{prefix}.experts.gate_up_proj") and (
+            checkpoint.dtype(f"{prefix}.experts.gate_up_proj") == MXFP4
+        )
+        experts = _experts_in_blocks if packed else _experts
+        kept = experts(build, layer, form, f"{prefix}.experts")
         add_mixed(build, layer, mixture(build, layer, normed, form, kept, bias=True, clipped=clipped))
     build.head()
     return build.graph
+
+
+def _experts_in_blocks(build: Builder, layer: int, form: Mixture, prefix: str) -> list[ExpertWeights]:
+    """As the models were released: the matrices are not transposed, gate and up in alternating rows."""
+    count, hidden, inner = form.experts, build.numbers.hidden, form.intermediate
+    claim, blocks = build.checkpoint.claim, build.checkpoint.claim_blocks
+    both = blocks(f"{prefix}.gate_up_proj", (count, 2 * inner, hidden), form.why)
+    both_bias = claim(f"{prefix}.gate_up_proj_bias", (count, 2 * inner), form.why)
+    last = blocks(f"{prefix}.down_proj", (count, hidden, inner), form.why)
+    last_bias = claim(f"{prefix}.down_proj_bias", (count, hidden), "hidden_size")
+    kept = []
+    for expert in range(count):
+        rows = range(expert * 2 * inner, (expert + 1) * 2 * inner)
+        parts = {
+            "gate": both.matrix(rows[0::2], both_bias[expert, 0::2]),
+            "up": both.matrix(rows[1::2], both_bias[expert, 1::2]),
+            "down": last.matrix(range(expert * hidden, (expert + 1) * hidden), last_bias[expert]),
+        }
+        made = {slot: f"layers.{layer}.experts.{expert}.{slot}" for slot in parts}
+        build.graph.weights.update({made[slot]: matrix for slot, matrix in parts.items()})
+        kept.append(ExpertWeights(expert, **made))
+    return kept
 
 
 def _experts(build: Builder, layer: int, form: Mixture, prefix: str) -> list[ExpertWeights]:
