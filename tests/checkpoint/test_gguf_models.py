@@ -16,6 +16,7 @@ from colibri.errors import BadInput
 from colibri.graph.graph import Graph
 from colibri.graph.interpret import Reference
 
+ORACLE = Path(__file__).parents[1] / "oracle"
 Keys = dict[str, tuple[int, Any] | None]
 
 
@@ -157,7 +158,17 @@ def test_files_with_no_tensors(tmp_path: Path) -> None:
 def test_not_finite(tmp_path: Path) -> None:
     raw = bytearray(small_llama())
     raw[-4:] = struct.pack("<f", float("nan"))
-    assert "1 of 96 values are not finite" in refusal(write(tmp_path, bytes(raw)))
+    checkpoint = Checkpoint.open(write(tmp_path, bytes(raw)))
+    with pytest.raises(BadInput, match="1 of 96 values are not finite"):
+        checkpoint.take("model.layers.0.mlp.down_proj.weight", (8, 12))
+
+
+def test_rounded_weights_are_named(tmp_path: Path) -> None:
+    assert load(write(tmp_path, small_llama())).warnings == []
+    said = load(ORACLE / "gguf/mixtral-k-blocks.gguf").warnings
+    assert said[0].startswith(
+        "the file holds rounded weights, Q4_K (9 tensors), Q5_0 (2 tensors), Q6_K (3 tensors), Q8_0"
+    )
 
 
 SPLIT = {"split.count": (U32, 2), "split.tensors.count": (U32, 11)}

@@ -56,6 +56,7 @@ class Checkpoint:
         name: of the model, as its folder or file is called.
         where: how errors name the checkpoint.
         config: its config.json, or what says the same.
+        warnings: what the user may not expect of it.
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -67,6 +68,7 @@ class Checkpoint:
         self.name = opened.name
         self.where = opened.folder.where
         self.config = opened.config
+        self.warnings = opened.warnings
         self._opened = opened
         self._tensors = tensors = opened.tensors
         self._block = _block_of_scales(opened.config)
@@ -228,10 +230,10 @@ class Checkpoint:
 
     def tokenizer(self) -> bytes | None:
         """Return what its tokenizer.json holds, or None where there is no tokenizer. BadInput: it cannot be read."""
-        folder = self._opened.folder
-        if self._opened.tokenizer is None and folder.has(TOKENIZER_NAME):
+        folder, own = self._opened.folder, self._opened.tokenizer()
+        if own is None and folder.has(TOKENIZER_NAME):
             return read_whole(folder.file(TOKENIZER_NAME), _TOKENIZER_BYTES)
-        return self._opened.tokenizer
+        return own
 
     def _claim(self, name: str) -> None:
         if name not in self._left:

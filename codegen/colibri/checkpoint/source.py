@@ -6,7 +6,7 @@ A form (`forms/`) lists what is stored, as `Stored` tensors; everything behind t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -121,8 +121,9 @@ class Opened:
         config: `config.json`, or what says the same.
         tensors: all of them; none is read yet.
         set_aside: names of files that are not part of the model, each with the reason.
-        tokenizer: what ``tokenizer.json`` would hold, where a form brings a tokenizer of its own; else it may lie in
-            the folder.
+        tokenizer: makes what ``tokenizer.json`` would hold, where a form brings a tokenizer of its own, when it is
+            asked; None means that it may lie in the folder.
+        warnings: what the user may not expect of this file, one clause each.
     """
 
     name: str
@@ -130,7 +131,8 @@ class Opened:
     config: Config
     tensors: Tensors
     set_aside: Mapping[str, str] = field(default_factory=dict)
-    tokenizer: bytes | None = None
+    tokenizer: Callable[[], bytes | None] = lambda: None
+    warnings: tuple[str, ...] = ()
 
 
 class Tensors:

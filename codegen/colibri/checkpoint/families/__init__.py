@@ -90,6 +90,7 @@ def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
             hint=f"supported model types: {', '.join(family_names())}",
         )
     graph = importer(checkpoint, options)
+    graph.warnings += checkpoint.warnings
     graph.dropped += _told(checkpoint.finish())
     return graph
 

@@ -14,7 +14,7 @@ from colibri.checkpoint.forms.gguf_config import ROPE_TENSORS, Keys, read_archit
 from colibri.checkpoint.forms.gguf_header import Header, is_gguf, read_header
 from colibri.checkpoint.forms.gguf_names import name_tensors
 from colibri.checkpoint.forms.gguf_tensors import Blocks
-from colibri.checkpoint.forms.gguf_tokenizer import read_tokenizer
+from colibri.checkpoint.forms.gguf_tokenizer import find_tokenizer
 from colibri.checkpoint.source import Opened, Tensors
 from colibri.errors import BadInput, shown
 
@@ -63,6 +63,7 @@ def open_gguf(folder: Folder, name: str) -> Opened:
     for tensor in (*ROPE_TENSORS, *set_aside):
         stored.pop(tensor, None)
     tensors = name_tensors(keys, architecture, stored, table)
+    tokenizer, refused = find_tokenizer(headers[0])
     licence = keys.text("general.license")
     return Opened(
         name=_PART.sub(r"\g<stem>.gguf", name).removesuffix(SUFFIX),
@@ -70,8 +71,22 @@ def open_gguf(folder: Folder, name: str) -> Opened:
         config=Config(headers[0].file.where, table),
         tensors=Tensors(tensors, {"license": licence} if licence else {}),
         set_aside=set_aside,
-        tokenizer=read_tokenizer(headers[0]),
+        tokenizer=tokenizer,
+        warnings=(*_rounded(headers), *refused),
     )
+
+
+def _rounded(headers: list[Header]) -> list[str]:
+    """One line on the formats that hold less than the weights once were."""
+    counts: dict[str, int] = {}
+    for info in (info for header in headers for info in header.tensors.values() if info.form.bits):
+        counts[info.form.name] = counts.get(info.form.name, 0) + 1
+    if not counts:
+        return []
+    listed = ", ".join(f"{name} ({count} tensor{'s' * (count > 1)})" for name, count in sorted(counts.items()))
+    return [
+        f"the file holds rounded weights, {listed}: a scheme rounds them again, and quality is measured against them"
+    ]
 
 
 def _parts(folder: Folder, name: str) -> list[str]:

@@ -103,7 +103,7 @@ class Joined:
     @property
     def dtype(self) -> str:
         """Those of the parts."""
-        return " and ".join(dict.fromkeys(part.dtype for part in self.parts))
+        return "joined " + " and ".join(dict.fromkeys(part.dtype for part in self.parts))
 
     @property
     def shape(self) -> tuple[int, ...]:

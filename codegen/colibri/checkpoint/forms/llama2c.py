@@ -132,7 +132,7 @@ def open_llama2c(folder: Folder, name: str) -> Opened:
             stored[tensor] = _in_halves(part, tensor, header)
     config = Config(file.where, _config(header))
     tokenizer = None if folder.has(TOKENIZER_NAME) else _tokenizer(folder, header.vocab)
-    return Opened(name.rpartition(".")[0] or name, folder, config, Tensors(stored), set_aside, tokenizer)
+    return Opened(name.rpartition(".")[0] or name, folder, config, Tensors(stored), set_aside, lambda: tokenizer)
 
 
 def _read_header(file: Bytes) -> _Header:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from colibri.errors import BadInput, shown
 
@@ -12,7 +12,14 @@ _LONGEST_PIECE = 512  # characters; every place at which one can be cut is looke
 
 
 def tokenizer_of_pieces(
-    pieces: Sequence[str], scores: Sequence[float], where: str, *, unknown: int, begin: int
+    pieces: Sequence[str],
+    scores: Sequence[float],
+    where: str,
+    *,
+    unknown: int,
+    begin: int,
+    further: Collection[int] = (),
+    framed: bool = True,
 ) -> bytes:
     """Return the JSON text: byte fallback, a space before the text, and the token of the beginning before all.
 
@@ -24,7 +31,9 @@ def tokenizer_of_pieces(
         scores: by id.
         where: file that errors name.
         unknown: id of the token for what has none.
-        begin: id of the token before a text.
+        begin: id of the token before a text; that behind it ends one.
+        further: ids of more tokens that stand for no text.
+        framed: whether a text begins with that token.
 
     Raises:
         BadInput: a piece stands twice or is too long.
@@ -41,8 +50,17 @@ def tokenizer_of_pieces(
         for cut in range(1, len(piece))
         if (left := piece[:cut]) in ids and (right := piece[cut:]) in ids
     ]
-    special = [{"id": number, "content": pieces[number], **_SPECIAL} for number in sorted({unknown, begin, begin + 1})]
+    special = [
+        {"id": number, "content": pieces[number], **_SPECIAL}
+        for number in sorted({unknown, begin, begin + 1, *further})
+    ]
     first = pieces[begin]
+    frame = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": first, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {first: {"id": first, "ids": [begin], "tokens": [first]}},
+    }
     table = {
         "version": "1.0",
         "truncation": None,
@@ -56,12 +74,7 @@ def tokenizer_of_pieces(
             ],
         },
         "pre_tokenizer": None,
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [{"SpecialToken": {"id": first, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {first: {"id": first, "ids": [begin], "tokens": [first]}},
-        },
+        "post_processor": frame if framed else None,
         "decoder": {
             "type": "Sequence",
             "decoders": [
