@@ -19,7 +19,7 @@ from colibri.emit.module import Module, build_module
 from colibri.emit.writer import Contents, resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable
 from colibri.footprint.code_size import estimate_code, kernel_bytes
-from colibri.graph.graph import Graph, ModelKind, StateType
+from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.work import work
 from colibri.package import SCHEMA, FastCode, HotWeights, ModelFacts, OpFact, Package, used_regions
@@ -49,6 +49,7 @@ class Options:
         batch: samples in a call of forward (sample models).
         prefill: tokens taken in at once (token models).
         context: positions (token models); None means the checkpoint's maximum.
+        source: tokens that an encoder takes; None means as many as the context.
         drop: layer to expert ids that go.
         keep: layer to the expert ids that stay; layers not named keep all.
         prefix: of C names; None makes one from the checkpoint's folder.
@@ -60,6 +61,7 @@ class Options:
     batch: int | None = None
     prefill: int | None = None
     context: int | None = None
+    source: int | None = None
     drop: dict[int, set[int]] = field(default_factory=dict)
     keep: dict[int, set[int]] = field(default_factory=dict)
     prefix: str | None = None
@@ -74,6 +76,7 @@ class Recipe(msgspec.Struct, frozen=True):
     kv: str
     context: int
     dropped_experts: dict[str, list[int]]
+    source: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
@@ -83,12 +86,14 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
         BadInput: the checkpoint, or experts to keep that it has not.
         UsageError: an option of the other kind of model, or experts to drop that the checkpoint has not.
     """
-    graph = import_graph(checkpoint, ImportOptions(options.context, options.kv))
+    graph = import_graph(checkpoint, ImportOptions(options.context, options.kv, options.source))
     tokens = graph.kind is ModelKind.TOKENS
     if options.batch is not None and tokens:
         raise UsageError("is for sensor models; a token model has --prefill", where="--batch")
     if options.prefill is not None and not tokens:
         raise UsageError("is for token models; a sensor model has --batch", where="--prefill")
+    if options.source is not None and not graph.source:
+        raise UsageError("is for models with an encoder", where="--source")
     if options.kv is not StateType.F32 and not tokens:
         raise UsageError("is for token models; a sensor model has no key and value states", where="--kv")
     drops = {layer: set(ids) for layer, ids in asked_to_drop(graph, options.drop).items()}
@@ -265,7 +270,9 @@ def kept_experts(graph: Graph) -> list[list[int]]:
 
 def _recipe(graph: Graph, options: Options) -> bytes:
     dropped = {str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids}
-    recipe = Recipe(RECIPE_SCHEMA, str(options.scheme), str(options.kv), graph.context, dropped)
+    recipe = Recipe(
+        RECIPE_SCHEMA, str(options.scheme), str(options.kv), graph.context, dropped, graph.source or msgspec.UNSET
+    )
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
 
 
@@ -291,11 +298,12 @@ def make_manifest(graph: Graph, name: str, options: Options, licence: str | None
 
 def _ops(graph: Graph, module: Module, rows: int) -> tuple[OpFact, ...]:
     facts = []
-    for op, kernels, block in zip(graph.ops, module.calls(), module.blocks_of_ops(), strict=True):
+    parts = zip(graph.ops, module.calls(), module.blocks_of_ops(), strict=True)
+    for index, (op, kernels, block) in enumerate(parts):
         done = work(graph, op)
         facts.append(
             OpFact(
-                name=next(iter(op.weights().values() if len(op.weights()) == 1 else op.writes())),
+                name=_name(op),
                 layer=-1 if op.layer is None else op.layer,
                 kind=type(op).__name__,
                 macs=done.macs * rows,
@@ -304,9 +312,16 @@ def _ops(graph: Graph, module: Module, rows: int) -> tuple[OpFact, ...]:
                 kernels=tuple(kernels),
                 repeats=op.top_k * rows if isinstance(op, Experts) else 1,
                 block=block,
+                encoder=index < graph.encoder,
             )
         )
     return tuple(facts)
+
+
+def _name(op: Op) -> str:
+    """Its only weight, or else the buffer that it writes, or the state."""
+    names = op.weights() if len(op.weights()) == 1 else {}
+    return next(iter([*names.values(), *op.writes(), *op.states().values()]))
 
 
 def _facts(graph: Graph) -> ModelFacts:
@@ -320,4 +335,6 @@ def _facts(graph: Graph) -> ModelFacts:
         top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
         routing=graph.routing,
         labels=graph.labels,
+        source=graph.source,
+        start=graph.start,
     )

@@ -1,7 +1,8 @@
 """The fp32 graph of a checkpoint against golden outputs of the original model: is the import right?
 
 A golden file is a ``.npz``. Of a token model it has for each case ``input_ids_N [length]`` with
-``logits_N [length, vocab]`` and, if the original was asked to continue, ``greedy_N [count]``; of a sample model
+``logits_N [length, vocab]`` and, if the original was asked to continue, ``greedy_N [count]``. Where there is an encoder
+the tokens of the logits are ``decoder_input_ids_N``, and what is continued is the start alone. Of a sample model it has
 ``x [rows, inputs]`` and ``pred [rows, outputs]``.
 """
 
@@ -20,7 +21,7 @@ from colibri.errors import BadInput, shown
 from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.interpret import Reference
 
-_IDS, _LOGITS, _GREEDY = "input_ids_", "logits_", "greedy_"
+_IDS, _DECODED, _LOGITS, _GREEDY = "input_ids_", "decoder_input_ids_", "logits_", "greedy_"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def compare_with_golden(checkpoint: Path, golden: Path, context: int | None = No
     cases, skipped = [], []
     for name in names:
         tokens = _tokens(arrays[name], graph, f"{where}: {name}")
-        if tokens.size > graph.context:
+        if tokens.size > (graph.source or graph.context):
             skipped.append(name)
         else:
             cases.append(_token_case(Reference(graph), name, tokens, arrays, where))
@@ -99,16 +100,30 @@ def _token_case(
     reference: Reference, name: str, tokens: NDArray[np.int64], arrays: dict[str, Array], where: str
 ) -> CaseResult:
     number = name.removeprefix(_IDS)
+    source, start = None, tokens
+    if reference.graph.source:
+        if _DECODED + number not in arrays:
+            raise BadInput(f"has no {_DECODED}{number}", where=where, hint="see docs/checkpoints.md")
+        source, start = tokens, np.array([reference.graph.start])
+        name = _DECODED + number
+        tokens = _tokens(arrays[name], reference.graph, f"{where}: {name}")[: reference.graph.context]
+
+    def begin() -> None:
+        reference.reset()
+        if source is not None:
+            reference.encode(source)
+
     wanted = _numbers(arrays, _LOGITS + number, reference.graph.output_width, where)
     if len(wanted) != tokens.size:
         raise BadInput(f"has {tokens.size} tokens in {name} and {len(wanted)} rows in {_LOGITS}{number}", where=where)
+    begin()
     found = _compared(name, reference.extend(tokens, all_rows=True)[0], wanted)
     if _GREEDY + number not in arrays:
         return found
     further = _tokens(arrays[_GREEDY + number], reference.graph, f"{where}: {_GREEDY}{number}")
-    further = further[: reference.graph.context - tokens.size]
-    reference.reset()
-    logits = reference.extend(tokens)[0]
+    further = further[: reference.graph.context - start.size]
+    begin()
+    logits = reference.extend(start)[0]
     for index, token in enumerate(further):
         if int(np.argmax(logits)) != token:
             return CaseResult(**{**vars(found), "continued": further.size, "diverges": index})

@@ -71,6 +71,7 @@ class Inspection(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
     fits: tuple[Fit, ...]
     warnings: tuple[str, ...] = ()
+    source: int = 0
 
     def to_json(self) -> bytes:
         """Sorted keys, ending in a newline."""
@@ -117,6 +118,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
         inputs=graph.input_width,
         outputs=graph.output_width,
         context=graph.context,
+        source=graph.source,
         experts=graph.expert_counts(),
         top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
         routing=graph.routing,
@@ -160,6 +162,7 @@ def print_inspection(facts: Inspection, console: Console) -> None:
     """Facts, the boards that have room for every scheme, for some and for none."""
     shape = (
         f"vocabulary {facts.outputs:,}, context {facts.context:,}"
+        + (f", source {facts.source:,}" if facts.source else "")
         if facts.kind == "tokens"
         else f"{facts.inputs} inputs, {facts.outputs} outputs"
     )

@@ -11,6 +11,7 @@ from colibri.boards.profile import Emulator
 from colibri.emulate.protocol import Request
 from colibri.emulate.symbols import Symbols
 from colibri.package import Package
+from colibri.profile.inputs import source_requests
 from colibri.profile.measure import measure
 from colibri.profile.watch import make_watch
 from colibri.toolchain.buildfiles import image_name
@@ -49,14 +50,14 @@ def count_instructions(
     tokens = package.model.kind == "tokens"
     calls = min(CALLS, package.context) if tokens else CALLS
     random = np.random.Generator(np.random.PCG64(7))
-    requests = [Request("I")]
+    requests = [Request("I"), *source_requests(package)]
     if tokens:
         requests.append(Request("S", random.integers(0, package.model.outputs, calls).astype("<u4").tobytes()))
     else:
         shape = (package.batch, package.model.inputs)
         requests += [Request("F", random.standard_normal(shape).astype("<f4").tobytes()) for _ in range(calls)]
     watch = make_watch(folder, package, image, memory=False)
-    measured = measure(image, package, emulator, watch, requests, timeout)
+    measured, _ = measure(image, package, emulator, watch, requests, timeout).split()
     totals: dict[str, int] = {}
     for address, count in zip(measured.addresses.tolist(), measured.executions.sum(axis=0).tolist(), strict=True):
         name = watch.symbols.function_at(address) or "?"

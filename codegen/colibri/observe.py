@@ -92,11 +92,13 @@ class _Observer:
             ((f"{p}_used_bytes",), "I"),
         ]
         if self._package.model.kind == "tokens":
+            before = "E" if self._package.model.source else ""
             chains += [
-                ((f"{p}_prefill",), "IPR"),
-                ((f"{p}_step",), "ISR"),
-                ((f"{p}_reset",), "IPR"),
-                ((f"{p}_position",), "IPR"),
+                *([((f"{p}_encode",), "IE")] if before else []),
+                ((f"{p}_prefill",), f"I{before}PR"),
+                ((f"{p}_step",), f"I{before}SR"),
+                ((f"{p}_reset",), f"I{before}PR"),
+                ((f"{p}_position",), f"I{before}PR"),
             ]
         else:
             chains.append(((f"{p}_forward",), "IF"))

@@ -82,7 +82,7 @@ class OpFact(msgspec.Struct, frozen=True):
     """One step of the model; its place in `Package.ops` is the index that spans speak of.
 
     Attributes:
-        name: its only weight, e.g. ``layers.0.q``, or else the buffer it writes.
+        name: its only weight, e.g. ``layers.0.q``, or else the buffer or the state that it writes.
         layer: -1 before the first layer and after the last.
         kind: its class in `colibri.graph.ops`.
         macs: multiply-adds in matrix products, of one token or one call of forward.
@@ -91,6 +91,7 @@ class OpFact(msgspec.Struct, frozen=True):
         kernels: C functions that it calls, in their order, for one token or one call of forward.
         repeats: how often it calls all of them.
         block: C function that it is in, without the number of rows behind it.
+        encoder: whether encode runs it: for a token of the source then.
     """
 
     name: str
@@ -102,6 +103,7 @@ class OpFact(msgspec.Struct, frozen=True):
     kernels: tuple[str, ...] = ()
     repeats: int = 1
     block: str = ""
+    encoder: bool = False
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -196,6 +198,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
         top_k: experts that run, per layer.
         routing: one sentence per layer kind: order of softmax and top-k, renormalisation.
         labels: names of inputs and outputs, when the checkpoint has them.
+        source: most tokens that encode takes; 0 without an encoder.
+        start: the token that decoding begins with (0 without an encoder).
     """
 
     kind: str
@@ -207,6 +211,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     top_k: int
     routing: str
     labels: dict[str, tuple[str, ...]] = {}
+    source: int = 0
+    start: int = 0
 
 
 class HotWeights(msgspec.Struct, frozen=True):

@@ -88,6 +88,9 @@ def _model(model: ModelFacts) -> Iterator[tuple[str, str]]:
     least = int(model.kind == "samples")
     yield from _within("model.inputs", model.inputs, least, least * (1 << 31))
     yield from _within("model.outputs", model.outputs, 1, 1 << 31)
+    tokens = int(model.kind == "tokens")
+    yield from _within("model.source", model.source, 0, tokens * (1 << 31))
+    yield from _within("model.start", model.start, 0, tokens * (model.outputs - 1))
     yield from _within("model.parameters", model.parameters, 1, _COUNTS)
     if not model.experts:
         yield "model.experts", "is empty"

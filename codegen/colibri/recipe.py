@@ -20,14 +20,15 @@ _Word = TypeVar("_Word", bound=Enum)
 
 _FILE_BYTES = 1 << 20
 _HINT = "for example w4a8:kv=f16:context=64:drop=0.1,2.5, or the recipe.json of a package"
-_KEYS = ("kv", "context", "prefill", "batch", "drop")
-_MOST = {"context": 1 << 20, "prefill": 1024, "batch": 1024}
+_KEYS = ("kv", "context", "source", "prefill", "batch", "drop")
+_MOST = {"context": 1 << 20, "source": 1 << 20, "prefill": 1024, "batch": 1024}
 
 
 def parse_recipe(text: str) -> Options:
     """What ``SCHEME[:key=value]…`` or a ``.json`` file asks for.
 
-    Keys are ``kv``, ``context``, ``prefill``, ``batch``, and ``drop`` with experts as ``LAYER.ID``, parted by commas.
+    Keys are ``kv``, ``context``, ``source``, ``prefill``, ``batch``, and ``drop`` with experts as ``LAYER.ID``, parted
+    by commas.
 
     Raises:
         UsageError: not of this form.
@@ -50,6 +51,7 @@ def parse_recipe(text: str) -> Options:
         batch=_number(text, "batch", values),
         prefill=_number(text, "prefill", values),
         context=_number(text, "context", values),
+        source=_number(text, "source", values),
         drop=_drops(text, values["drop"]) if "drop" in values else {},
     )
 
@@ -75,6 +77,7 @@ def _read(path: Path) -> Options:
         raise BadInput(f"recipe schema {recipe.schema}, this Colibri reads {RECIPE_SCHEMA}", where=where)
     drops = ",".join(f"{layer}.{expert}" for layer, ids in recipe.dropped_experts.items() for expert in ids)
     parts = [recipe.scheme, f"kv={recipe.kv}", *([f"context={recipe.context}"] if recipe.context else [])]
+    parts += [f"source={recipe.source}"] if recipe.source else []
     try:
         return parse_recipe(":".join([*parts, *([f"drop={drops}"] if drops else [])]))
     except UsageError as error:

@@ -60,7 +60,9 @@ def run_tokens(
     timeout: float,
     on_token: Callable[[int], None],
 ) -> None:
-    """Generate ``count`` tokens greedily after the prompt; ``on_token`` is called as they come.
+    """Generate ``count`` tokens greedily after the prompt, or from it as the source where there is an encoder.
+
+    ``on_token`` is called as they come.
 
     Raises:
         BadInput: an empty prompt, a token beyond the vocabulary, or more tokens than the context holds.
@@ -72,12 +74,18 @@ def run_tokens(
     for token in prompt:
         if not 0 <= token < package.model.outputs:
             raise BadInput(f"token {token} is not in the vocabulary of {package.model.outputs}", where=where)
+    source = package.model.source
+    if source and len(prompt) > source:
+        what = f"{len(prompt)} tokens are more than the source of {source}"
+        raise BadInput(what, where=where, hint="build for more with --source")
     # The last token generated is not fed back, so it needs no position.
-    if len(prompt) + count - 1 > package.context:
+    before = 1 if source else len(prompt)
+    if before + count - 1 > package.context:
+        kind = "the start" if source else f"{before} prompt tokens"
         raise BadInput(
-            f"{len(prompt)} prompt tokens and {count} more do not fit into a context of {package.context}",
+            f"{kind} and {count} more do not fit into a context of {package.context}",
             where=where,
-            hint=f"ask for at most {max(package.context - len(prompt) + 1, 0)} with -n, or build for more --context",
+            hint=f"ask for at most {max(package.context - before + 1, 0)} with -n, or build for more --context",
         )
     request = np.array([count, len(prompt), *prompt], "<u4").tobytes()
     _execute(folder, package, emulator, request, timeout, AnswerStream(lambda words: on_token(words[0])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -15,8 +16,8 @@ from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.interpret import Reference
 from colibri.progress import Progress, unseen
 
-CONTEXT_FULL, BAD_TOKEN, NOT_FINITE = -10, -9, -11
-_OPS = frozenset("VIRPSF")  # requests that the test program knows
+CONTEXT_FULL, BAD_TOKEN, NOT_FINITE, BAD_ARGUMENT = -10, -9, -11, -1
+_OPS = frozenset("VIERPSF")  # requests that the test program knows
 LONGEST = 1024  # positions that golden vectors fill; attention to all of a longer context would take hours
 # Each call of the reference goes through the weights anew, so that large models get fewer calls: so many weights in all
 # are a minute or so. A model that then has not even a few dozen calls gets one.
@@ -173,34 +174,58 @@ def _token_cases(graph: Graph, prefill: int, script: _Script, random: np.random.
     def ids(count: int) -> NDArray[np.uint32]:
         return random.integers(0, vocab, count).astype("<u4")
 
-    def reset() -> None:
-        script.add("reset", "R", None, _word(0, 0))
-
     reference = Reference(graph)
+    if graph.source:
+        _sources(reference, prefill, script, ids)
+
+    def begin() -> None:
+        if graph.source:
+            _encode(reference, script, ids(min(graph.source, 2 * prefill + 3)))
+        else:
+            reference.reset()
+            script.add("reset", "R", None, _word(0, 0))
+
     long = min(context, max(3 * prefill + 2, 24))
     for length in sorted({1, 2, prefill - 1, prefill, prefill + 1, long} - {0}):
         if length > context:
             continue
         prompt = ids(length)
-        reference.reset()
-        reset()
+        begin()
         logits = reference.extend(prompt)[0]
         script.add(f"prompt of {length} tokens", "P", prompt, _floats(logits))
     prompt = ids(long)
-    reference.reset()
-    reset()
+    begin()
     rows = reference.extend(prompt, all_rows=True)[0]
     script.add(f"the same {long} tokens step by step", "S", prompt, *(_floats(row) for row in rows))
-    reset()
+    script.add("reset", "R", None, _word(0, 0))
     script.add(f"the same {long} tokens at once", "P", prompt, _floats(rows[-1]))
     script.add("a token beyond the vocabulary", "P", np.array([vocab], "<u4"), Answer(BAD_TOKEN, b""))
-    _generation(reference, script, ids(min(7, context)), context)
+    start = ids(min(7, context))
+    begin()
+    _generation(reference, script, start, context)
+
+
+def _sources(reference: Reference, prefill: int, script: _Script, ids: Callable[[int], NDArray[np.uint32]]) -> None:
+    """What encode takes and refuses; each source shows in the logits of one step."""
+    graph = reference.graph
+    start = np.array([graph.start], "<u4")
+    script.add("a step before there is a source", "S", start, Answer(BAD_ARGUMENT, b""))
+    for length in sorted({1, 2, prefill, prefill + 1, graph.source} - {0}):
+        if length <= min(graph.source, LONGEST):
+            _encode(reference, script, ids(length))
+            script.add("the first step", "S", start, _floats(reference.extend(start)[0]))
+    longer = np.zeros(graph.source + 1, "<u4")
+    script.add("a source one token too long", "E", longer, _word(CONTEXT_FULL, 1))
+    script.add("a source with a token beyond the vocabulary", "E", longer[:1] + graph.output_width, _word(BAD_TOKEN, 1))
+
+
+def _encode(reference: Reference, script: _Script, source: NDArray[np.uint32]) -> None:
+    reference.encode(source)
+    script.add(f"source of {source.size} tokens", "E", source, _word(0, 0))
 
 
 def _generation(reference: Reference, script: _Script, prompt: NDArray[np.uint32], context: int) -> None:
     """Greedy generation up to the end of the context, then one token too many."""
-    reference.reset()
-    script.add("reset", "R", None, _word(0, 0))
     logits = reference.extend(prompt)[0]
     script.add(f"prompt of {prompt.size} tokens", "P", prompt, _floats(logits))
     tokens, answers = [], []

@@ -27,11 +27,13 @@ MODELS = {
     "qwen2-swa": Options(Scheme.W8A8, F16, context=24),
     "qwen2moe-base": Options(Scheme.W4A16, prefill=4, context=24),
     "qwen3moe-base": Options(Scheme.W8A8, F16, prefill=2, context=24),
+    "switch-base": Options(Scheme.W8A8, prefill=3, context=20, source=24),
 }
 VARIANTS = {
     "deepseekv2-groups-q-rank": Options(Scheme.W8A16, context=24),
     "llama4-biases-temperature": Options(Scheme.F32, F16, prefill=2, context=24),
     "olmoe-clip": Options(Scheme.F32, context=24),
+    "switch-wide-heads-all-sparse": Options(Scheme.W4A8, F16, prefill=4, context=24),
 }
 
 

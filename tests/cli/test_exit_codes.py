@@ -161,7 +161,7 @@ def test_files_of_experts_to_keep(
 def test_keep_and_drop_are_read_as_meant(tmp_path: Path) -> None:
     (tmp_path / "keep.json").write_text('{"0": [3, 1], "2": [0, 7]}')
     options = parse_options(
-        scheme="w4a8", kv="f16", batch=None, prefill=3, context=9, drop_expert=("1:2", "1:4", "3:0"),
+        scheme="w4a8", kv="f16", batch=None, prefill=3, context=9, source=None, drop_expert=("1:2", "1:4", "3:0"),
         keep_experts=tmp_path / "keep.json", place=None, prefix=None,
     )  # fmt: skip
     assert options.drop == {1: {2, 4}, 3: {0}} and options.keep == {0: {1, 3}, 2: {0, 7}}

@@ -39,7 +39,9 @@ DECODERS = (
     "qwen2moe-base",
     "qwen3moe-base",
 )
-VARIANTS = tuple(sorted(path.name for path in (ORACLE / "variants").iterdir()))
+_VARIANTS = sorted(path.name for path in (ORACLE / "variants").iterdir())
+VARIANTS = tuple(name for name in _VARIANTS if not name.startswith("switch"))
+ENCODERS = ("switch-base", *(f"variants/{name}" for name in _VARIANTS if name.startswith("switch")))
 HOST_BOARD = "x86-64-v3"
 PORTABLE_BOARD = "stm32f405"  # its kernels are the portable ones
 

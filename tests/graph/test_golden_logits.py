@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import DECODERS, ORACLE, SENSORS, SHAKESPEARE, VARIANTS, load_graph, sensor
+from small_models import DECODERS, ENCODERS, ORACLE, SENSORS, SHAKESPEARE, VARIANTS, load_graph, sensor
 
 from colibri.graph.interpret import Reference, Route, Run
 from colibri.graph.ops import GroupedRouter, Router, SparseMixer
@@ -46,7 +46,7 @@ def shakespeare() -> Reference:
 def test_as_many_originals_as_the_page_says_and_all_within_the_tolerance() -> None:
     assert SEEN is not None
     files = {path.parent for path in ORACLE.rglob("golden.npz")} - {ORACLE / "load-moe" / name for name in SENSORS}
-    tested = {"shakespeare-moe", *DECODERS, *(f"variants/{name}" for name in VARIANTS)}
+    tested = {"shakespeare-moe", *DECODERS, *ENCODERS, *(f"variants/{name}" for name in VARIANTS)}
     assert {str(folder.relative_to(ORACLE)) for folder in files} == tested
     assert len(files) == int(SEEN[1])
     assert SEEN_OF_OTHERS < SEEN_OF_EXAMPLE < LOGIT_TOLERANCE

@@ -7,16 +7,19 @@
 #include "kernels/portable/embedding_fp4.h"
 #include "kernels/portable/experts.h"
 #include "kernels/portable/grouped_router.h"
+#include "kernels/portable/keep.h"
 #include "kernels/portable/last_row.h"
 #include "kernels/portable/latent_attention.h"
 #include "kernels/portable/layer_norm.h"
 #include "kernels/portable/linear.h"
 #include "kernels/portable/position_scale.h"
 #include "kernels/portable/quantise.h"
+#include "kernels/portable/recall.h"
 #include "kernels/portable/rms_norm.h"
 #include "kernels/portable/rope.h"
 #include "kernels/portable/router.h"
 #include "kernels/portable/sparse_mixer.h"
+#include "kernels/portable/state_attention.h"
 
 /* test_NAME(y, x, count): y = NAME(x) for each element. */
 #define EACH(name, to, from)                                \
@@ -97,6 +100,17 @@ EXPORT(attention_f16,
         const float *sinks, uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
         bool chunked, float scale),
        (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked, scale))
+EXPORT(state_attention_f32,
+       (float *out, const float *q, const float *keys, const float *values, float *scores, const float *bias,
+        uint32_t bias_stride, uint32_t count, uint32_t heads, uint32_t head_dim, float scale),
+       (out, q, keys, values, scores, bias, bias_stride, count, heads, head_dim, scale))
+EXPORT(state_attention_f16,
+       (float *out, const float *q, const uint16_t *keys, const uint16_t *values, float *scores, const float *bias,
+        uint32_t bias_stride, uint32_t count, uint32_t heads, uint32_t head_dim, float scale),
+       (out, q, keys, values, scores, bias, bias_stride, count, heads, head_dim, scale))
+EXPORT(keep_f32, (float *state, const float *x, uint32_t count), (state, x, count))
+EXPORT(keep_f16, (uint16_t *state, const float *x, uint32_t count), (state, x, count))
+EXPORT(recall, (float *x, const float *state, uint32_t count), (x, state, count))
 EXPORT(latent_attention_f32,
        (float *out, const float *q, const float *q_rope, const float *latent, const float *k_rope, float *latents,
         float *keys, float *scores, uint32_t position, uint32_t heads, uint32_t rank, uint32_t rope_dim, float scale),

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from kernel_library import Kernels, reference_run, same_bits
 
+from colibri.graph.float32 import to_f16
 from colibri.graph.graph import StateType
-from colibri.graph.ops import Attention, LatentAttention
+from colibri.graph.ops import Attention, LatentAttention, StateAttention
+from colibri.graph.ops.state_attention import Reach
 from colibri.graph.weights import Vector, Weight
 
 F = np.float32
@@ -102,3 +104,45 @@ def test_latent_attention(kernels: Kernels, state: StateType, heads: int, rank: 
         assert same_bits(got, run.floats["out"][position])
     assert latents.view(dtype).tobytes() == states["ls"][0].tobytes()
     assert keys.view(dtype).tobytes() == states["ks"][0].tobytes()
+
+
+@pytest.mark.parametrize("state", list(StateType))
+@pytest.mark.parametrize("reach", list(Reach))
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("heads", "head_dim", "source"), [(1, 2, 1), (3, 5, 8), (2, 16, 31), (4, 24, 9)])
+def test_state_attention(
+    kernels: Kernels, state: StateType, reach: Reach, biased: bool, heads: int, head_dim: int, source: int
+) -> None:
+    length, capacity, width = 19, 32, heads * head_dim
+    rng = np.random.default_rng(head_dim)
+    shape = heads, head_dim, capacity, float(F(0.7)), state, reach
+    op = StateAttention(0, "", "q", "out", "ks", "vs", *shape, "bias" if biased else "")
+    bias = rng.standard_normal((heads, op.distances)).astype(F) * 3
+    # A row that is not in reach must not be read: it holds NaN.
+    reached = source if reach is Reach.SOURCE else length
+    wide = {name: np.full((1, capacity, width), np.nan, F) for name in ("ks", "vs")}
+    for values in wide.values():
+        values[0, :reached] = rng.standard_normal((reached, width)) * 2
+    states = {name: to_f16(values) if state is StateType.F16 else values for name, values in wide.items()}
+    q = (rng.standard_normal((length, width)) * 2).astype(F)
+    run = reference_run({"bias": Vector(bias)}, length=length, states=states, floats={"q": q}, source=source)
+    op.reference(run)
+    stored = np.uint16 if state is StateType.F16 else F
+    keys, values = (np.ascontiguousarray(states[name][0]).view(stored) for name in ("ks", "vs"))
+    for position in range(length):
+        got, scores = np.full(width, np.nan, F), np.full(capacity, np.nan, F)
+        count = source if reach is Reach.SOURCE else position + 1
+        begin = np.ascontiguousarray(bias.reshape(-1)[capacity - 1 - position :]) if biased else None
+        sizes = op.distances, count, heads, head_dim, 0.7
+        kernels.call(f"state_attention_{state}", got, q[position], keys, values, scores, begin, *sizes)
+        assert same_bits(got, run.floats["out"][position])
+
+
+def test_keep_and_recall(kernels: Kernels) -> None:
+    x = np.concatenate([np.linspace(-9, 9, 20), [1e6, np.inf, 1e-8]]).astype(F)
+    halves, floats, back = np.zeros(23, np.uint16), np.zeros(23, F), np.zeros(23, F)
+    kernels.call("keep_f16", halves, x, 23)
+    kernels.call("keep_f32", floats, x, 23)
+    kernels.call("recall", back, floats, 23)
+    assert np.array_equal(halves, to_f16(x).view(np.uint16))
+    assert same_bits(floats, x) and same_bits(back, x)

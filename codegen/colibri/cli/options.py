@@ -55,6 +55,8 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help="Tokens taken in at once (token models).  [default: 1]"),
             click.option("--context", type=click.IntRange(1, 1 << 20),
                          help="Positions that fit (token models).  [default: the checkpoint's]"),
+            click.option("--source", type=click.IntRange(1, 1 << 20),
+                         help="Tokens that an encoder takes.  [default: as --context]"),
             click.option("--drop-expert", multiple=True, metavar="LAYER:ID", help="Leave an expert out; repeatable."),
             click.option("--keep-experts", type=FILE, metavar="FILE",
                          help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
@@ -110,6 +112,7 @@ def parse_options(
     batch: int | None,
     prefill: int | None,
     context: int | None,
+    source: int | None,
     drop_expert: tuple[str, ...],
     keep_experts: Path | None,
     place: Path | None,
@@ -134,7 +137,7 @@ def parse_options(
         drop.setdefault(int(match[1]), set()).add(int(match[2]))
     keep = {} if keep_experts is None else read_keep_file(keep_experts)
     pins = Pins() if place is None else load_pins(place)
-    return Options(Scheme(scheme), StateType(kv), batch, prefill, context, drop, keep, prefix, pins)
+    return Options(Scheme(scheme), StateType(kv), batch, prefill, context, source, drop, keep, prefix, pins)
 
 
 def read_keep_file(path: Path) -> dict[int, set[int]]:

@@ -41,7 +41,9 @@ class Block:
     """The ops of one layer (or of the part before or behind the layers) as a C function.
 
     Attributes:
-        name: C name: ``input``, ``layer``, ``output``; further kinds of layer are ``layer_b``, …
+        name: C name: ``input``, ``layer``, ``output``; further kinds of layer are ``layer_2``, …; those of an encoder
+            begin with ``encoder_``.
+        encoder: whether encode runs it.
         members: the descriptor.
         rows_of: one descriptor per layer: member to offset or offsets, in bytes; or to the name of a memory block.
         homes: slot of a state to the memory blocks that it lies in, one for each layer.
@@ -51,6 +53,7 @@ class Block:
 
     name: str
     ops: list[Op]
+    encoder: bool = False
     members: dict[str, Field] = field(default_factory=dict)
     rows_of: list[dict[str, int | str | list[int]]] = field(default_factory=list)
     homes: dict[str, list[int]] = field(default_factory=dict)
@@ -82,6 +85,7 @@ class BlockFunction:
     uses_weights: bool = False
     uses_descriptor: bool = False
     uses_position: bool = False
+    uses_source: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,8 +195,9 @@ class CScope:
 
     def instance(self, name: str, doc: str, params: str, body: list[str]) -> str:
         """Make a kernel with constant shapes and return its name. Ops ask in the order in which they call."""
-        self._function.calls[-1].append(name)
-        return self._instances.add(Instance(name, doc, params, tuple(body)))
+        called = self._instances.add(Instance(name, doc, params, tuple(body)))
+        self._function.calls[-1].append(called)
+        return called
 
     @property
     def each(self) -> Rows:
@@ -248,6 +253,11 @@ class CScope:
         """Position of the call's first row."""
         self._function.uses_position = True
         return "position"
+
+    def source(self) -> str:
+        """Rows that encode took in."""
+        self._function.uses_source = True
+        return "source"
 
     def weight(self, slot: str) -> str:
         """Pointer to a weight; its offset is in the descriptor."""

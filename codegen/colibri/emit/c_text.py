@@ -33,11 +33,18 @@ def model_c_values(module: Module, graph: Graph, prefix: str) -> dict[str, objec
         "instances": module.instances,
         "arenas": module.arenas,
         "blocks": [_block_text(block, graph, prefix) for block in module.blocks],
-        "programs": [_program(module.steps, graph, rows, prefix) for rows in module.row_counts],
+        "programs": [
+            *([_encoder(module, graph, prefix)] if graph.encoder else []),
+            *(_program(module.steps, graph, rows, prefix) for rows in module.row_counts),
+        ],
     }
 
 
 def _title(block: Block) -> str:
+    if block.encoder:
+        name = block.name.removeprefix("encoder_")
+        pass_ = {"input": "before the layers", "output": "behind the layers"}.get(name, "a pass over a layer")
+        return f"encoder: {pass_}" + (f" ({block.name})" if name.startswith("layer_") else "")
     if block.name == "input":
         return "before the layers"
     if block.name == "output":
@@ -82,10 +89,37 @@ def _body(function: BlockFunction, block: Block) -> list[str]:
         lines.append("const uint8_t *const w = c->model;")
     if function.uses_position:
         lines.append("const uint32_t position = c->position;")
+    if function.uses_source:
+        lines.append("const uint32_t source = c->source;")
     lines += [function.declarations[name] for name in sorted(function.declarations)]
     if not function.uses_descriptor:
         lines.append("(void)l;")
     return [*lines, *([""] if lines else []), *function.lines]
+
+
+def _encoder(module: Module, graph: Graph, prefix: str) -> _FunctionText:
+    """Call the encoder's blocks in order, each for all rows; the widest first."""
+    lines: list[str] = []
+    for step in module.steps:
+        block = step.block
+        if not block.encoder:
+            continue
+        inner = ["c->position = 0;"]
+        for rows in module.row_counts:
+            extra = "".join(f", {name} + c->position" for _, name in _external(block, graph))
+            room = "c->position < c->source" if rows == 1 else f"c->position + {rows} <= c->source"
+            table = f"&{block.name}_table[{step.first if step.count == 1 else 'i'}]"
+            inner += [
+                f"for (; {room}; c->position += {rows}) {{",
+                f"    {block.name}_{rows}(c, {table}{extra});",
+                "}",
+            ]
+        if step.count > 1:
+            loop = f"for (uint32_t i = {step.first}; i < {step.first + step.count}; i++) {{"
+            inner = [loop, *(f"    {line}" for line in inner), "}"]
+        lines += inner
+    params = f"struct {prefix}_context *c, const uint32_t *tokens"
+    return _FunctionText("encoder", params, lines, "All passes of the encoder, each over the whole source.")
 
 
 def _program(steps: list[Step], graph: Graph, rows: int, prefix: str) -> _FunctionText:
@@ -94,7 +128,7 @@ def _program(steps: list[Step], graph: Graph, rows: int, prefix: str) -> _Functi
     lines: list[str] = []
     for step in steps:
         block = step.block
-        if block.is_output and tokens:
+        if block.encoder or (block.is_output and tokens):
             continue
         extra = "".join(f", {name}" for _, name in _external(block, graph))
         call = f"{block.name}_{rows}(c, &{block.name}_table[%s]{extra});"

@@ -114,11 +114,14 @@ def build_module(
 def _find_blocks(graph: Graph, placement: Placement, files: Sequence[ModelBin]) -> tuple[list[Step], list[Block]]:
     by_signature: dict[tuple[object, ...], Block] = {}
     steps: list[Step] = []
+    left = graph.encoder
     for layer, ops in graph.layers():
-        signature = (layer is not None, *((op.signature(), _formats(graph, op)) for op in ops))
+        encoder = left > 0
+        left -= len(ops)
+        signature = (encoder, layer is not None, *((op.signature(), _formats(graph, op)) for op in ops))
         block = by_signature.get(signature)
         if block is None:
-            block = Block(_block_name(layer, len(steps), list(by_signature.values())), ops)
+            block = Block(_block_name(layer, encoder, ops, list(by_signature.values())), ops, encoder)
             by_signature[signature] = block
         block.rows_of.append(_descriptor(graph, block, ops, placement, files))
         if steps and steps[-1].block is block:
@@ -150,11 +153,11 @@ def _name_homes(block: Block, placement: Placement) -> None:
                     row[member] = name
 
 
-def _block_name(layer: int | None, index: int, made: list[Block]) -> str:
-    if layer is None:
-        return "input" if index == 0 else "output"
-    same = sum(block.name.startswith("layer") for block in made)
-    return "layer" if same == 0 else f"layer_{same + 1}"
+def _block_name(layer: int | None, encoder: bool, ops: list[Op], made: list[Block]) -> str:
+    kind = "layer" if layer is not None else "input" if any(Graph.INPUT in op.reads() for op in ops) else "output"
+    name = f"encoder_{kind}" if encoder else kind
+    same = sum(block.name.startswith(name) for block in made)
+    return name if same == 0 else f"{name}_{same + 1}"
 
 
 def _descriptor(

@@ -22,7 +22,7 @@ from colibri.emit.templates import render
 from colibri.emit.weights_file import write_model_bin
 from colibri.errors import BadInput, UsageError, no_room
 from colibri.graph.graph import Graph
-from colibri.package import FILE_NAME, Memory, Package, load_package, used_regions
+from colibri.package import FILE_NAME, Memory, ModelFacts, Package, load_package, used_regions
 from colibri.passes.pack import Layouts
 from colibri.passes.place import CONTEXT_BYTES
 from colibri.paths import data_folder
@@ -235,6 +235,14 @@ def _common_values(contents: Contents) -> dict[str, object]:
             _Macro(f"{prefix}_VOCAB", str(model.outputs), "scores behind each token"),
             _Macro(f"{prefix}_CONTEXT", str(package.context), "positions that fit"),
             _Macro(f"{prefix}_PREFILL", str(package.prefill), "tokens taken in at once"),
+            *(
+                [
+                    _Macro(f"{prefix}_SOURCE", str(model.source), "tokens that encode takes"),
+                    _Macro(f"{prefix}_START", str(model.start), "token that decoding begins with"),
+                ]
+                if model.source
+                else []
+            ),
         ]
         if tokens
         else [
@@ -273,6 +281,7 @@ def _common_values(contents: Contents) -> dict[str, object]:
         "batch": package.batch,
         "prefill": package.prefill,
         "context": package.context,
+        "source": model.source,
         "inputs": model.inputs,
         "outputs": model.outputs,
         "top_k": model.top_k,
@@ -378,6 +387,10 @@ def board_line(board: Board) -> str:
     return comment_text(f"{board.id} ({board.cpu.core})")
 
 
+def _source(model: ModelFacts) -> str:
+    return f"source {model.source}, " if model.source else ""
+
+
 def summary_line(package: Package) -> str:
     """The model in a few words."""
     model = package.model
@@ -385,7 +398,7 @@ def summary_line(package: Package) -> str:
     experts = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     layers = f"{len(model.experts)} layer{'s' if len(model.experts) > 1 else ''} of {experts} experts"
     shape = (
-        f"vocabulary {model.outputs}, context {package.context}, prefill {package.prefill}"
+        f"vocabulary {model.outputs}, {_source(model)}context {package.context}, prefill {package.prefill}"
         if model.kind == "tokens"
         else f"{model.inputs} inputs, {model.outputs} outputs, batch {package.batch}"
     )

@@ -20,7 +20,7 @@ def export(package: Path, form: str, label: Label, out: Path) -> Files:
     """
     chosen = find_form(form)
     model = read_model(package)
-    refuse_other_boards(chosen, model)
+    refuse_other_packages(chosen, model)
     files = chosen.files(model, label)
     write_export(out, form, files)
     return files
@@ -38,9 +38,15 @@ def find_form(name: str) -> Form:
     raise UsageError(f"no form '{name}'", where="--to", hint=f"there are {', '.join(one.name for one in FORMS)}")
 
 
-def refuse_other_boards(form: Form, model: Model) -> None:
-    """Raise UsageError when the package is for a board that the form has nothing to do with."""
+def refuse_other_packages(form: Form, model: Model) -> None:
+    """Raise UsageError when the form has nothing to do with the board, or with the kind of the model."""
     board = model.package.board
+    if model.package.model.source and not form.encoders:
+        others = [one.name for one in FORMS if board.kind in one.kinds and one.encoders]
+        what = "has no call for the encoder of this model"
+        raise UsageError(
+            what, where=f"--to {form.name}", hint=f"for that there are {', '.join(others)}" if others else ""
+        )
     if board.kind not in form.kinds:
         others = [one.name for one in FORMS if board.kind in one.kinds]
         what = f"is for {', '.join(form.kinds)} boards, this package is for {board.id} ({board.kind})"

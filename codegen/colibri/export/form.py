@@ -54,9 +54,11 @@ class Form:
         title: what it is, for `colibri export --help`.
         kinds: of boards whose packages it is for.
         files: writes it.
+        encoders: whether it has calls for models with an encoder.
     """
 
     name: str
     title: str
     kinds: tuple[BoardKind, ...]
     files: Callable[[Model, Label], Files]
+    encoders: bool = True

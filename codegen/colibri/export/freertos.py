@@ -26,4 +26,4 @@ def _files(model: Model, label: Label) -> Files:
     }
 
 
-FORM = Form("freertos", "FreeRTOS task, all of it allocated statically", (BoardKind.BARE,), _files)
+FORM = Form("freertos", "FreeRTOS task, all of it allocated statically", (BoardKind.BARE,), _files, encoders=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from colibri import __version__
 from colibri.emit.c_layout import lay_out
@@ -51,10 +51,20 @@ def check_header(model: Model, folder: str) -> Files:
     """``PREFIX_check.h``, for examples: runs one golden vector and compares the bits."""
     inputs = model.vector.words() if model.tokens else [f"{value:.9g}" for value in model.vector.floats()]
     numbers = [f"{word}u" if isinstance(word, int) else _float(word) for word in inputs]
-    rows = [", ".join(numbers[start : start + 8]) + "," for start in range(0, len(numbers), 8)]
-    vector = {"rows": rows, "count": len(numbers), "digest": model.vector.digest}
+    source = [f"{word}u" for word in model.vector.source_words()]
+    vector = {
+        "rows": _eights(numbers),
+        "count": len(numbers),
+        "source_rows": _eights(source),
+        "source_count": len(source),
+        "digest": model.vector.digest,
+    }
     text = render("export/shared/check.h.j2", {**values(model), **vector})
     return {f"{folder}/{model.prefix}_check.h": lay_out(text).encode()}
+
+
+def _eights(numbers: Sequence[str]) -> list[str]:
+    return [", ".join(numbers[start : start + 8]) + "," for start in range(0, len(numbers), 8)]
 
 
 def _float(digits: str) -> str:
@@ -92,6 +102,7 @@ def values(model: Model, label: Label | None = None) -> dict[str, object]:
         "version": __version__,
         "board": package.board.id,
         "tokens": model.tokens,
+        "source": package.model.source,
         "bare": model.bare,
         "portable": model.portable,
         "flags": package.board.toolchain.flags,

@@ -55,14 +55,20 @@ class Vector:
     Attributes:
         inputs: tokens (u32) or floats of one call, little-endian.
         outputs: floats, little-endian.
+        source: tokens (u32) that are encoded first; empty without an encoder.
     """
 
     inputs: bytes
     outputs: bytes
+    source: bytes = b""
 
     def words(self) -> tuple[int, ...]:
         """The inputs as 32-bit words."""
         return struct.unpack(f"<{len(self.inputs) // 4}I", self.inputs)
+
+    def source_words(self) -> tuple[int, ...]:
+        """The source as tokens."""
+        return struct.unpack(f"<{len(self.source) // 4}I", self.source)
 
     def floats(self) -> tuple[float, ...]:
         """The inputs as floats."""
@@ -273,14 +279,16 @@ def _vector(folder: Path, package: Package, cases: Sequence[Case]) -> Vector:
             return False
         if not tokens:
             return case.op == "F" and len(case.payload) == 4 * inputs
-        fresh = before is not None and before.op == "R"
+        fresh = before is not None and before.op == ("E" if package.model.source else "R")
         return case.op == "P" and fresh and 0 < len(case.payload) <= 4 * min(_MOST_TOKENS, package.context)
 
-    fitting = [case for before, case in zip([None, *cases], cases, strict=False) if is_one(before, case)]
+    pairs = zip([None, *cases], cases, strict=False)
+    fitting = [(before, case) for before, case in pairs if is_one(before, case)]
     if not fitting:
         raise _damaged(folder, _VECTORS, "has no case of one call")
-    chosen = max(fitting, key=lambda case: len(case.payload))  # of equals the first
-    return Vector(chosen.payload, chosen.answers[0].payload)
+    before, chosen = max(fitting, key=lambda pair: len(pair[1].payload))  # of equals the first
+    source = before.payload if before is not None and package.model.source else b""
+    return Vector(chosen.payload, chosen.answers[0].payload, source)
 
 
 class _Manifest(msgspec.Struct, frozen=True):

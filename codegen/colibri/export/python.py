@@ -42,4 +42,4 @@ def _files(model: Model, label: Label) -> Files:
     }
 
 
-FORM = Form("python", "Python package around a shared library: pip install", (BoardKind.LINUX,), _files)
+FORM = Form("python", "Python package around a shared library: pip install", (BoardKind.LINUX,), _files, encoders=False)

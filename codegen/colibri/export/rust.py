@@ -63,4 +63,5 @@ FORM = Form(
     "Rust no_std crate: cargo compiles the C, no other crate is needed",
     (BoardKind.BARE, BoardKind.LINUX),
     _files,
+    encoders=False,
 )

@@ -76,4 +76,4 @@ def _golden(model: Model) -> dict[str, object]:
     }
 
 
-FORM = Form("page", "page for a browser in one file: the model writes in it", (BoardKind.WASM,), _files)
+FORM = Form("page", "page for a browser in one file: the model writes in it", (BoardKind.WASM,), _files, encoders=False)

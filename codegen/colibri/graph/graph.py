@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from colibri.graph.weights import AnyMatrix, Kept, Vector, Weight
 
@@ -97,6 +97,8 @@ class Op(ABC):
     layer: int | None
     part: str
 
+    starts_pass: ClassVar[bool] = False  # all rows of a call end the ops before it first
+
     @abstractmethod
     def reads(self) -> tuple[str, ...]:
         """Buffers read (those updated in place included)."""
@@ -143,7 +145,7 @@ class Op(ABC):
 
 
 class ModelKind(StrEnum):
-    """Token models have prefill and step; sample models have forward."""
+    """Token models have prefill and step, and encode where there is an encoder; sample models have forward."""
 
     TOKENS = "tokens"
     SAMPLES = "samples"
@@ -153,6 +155,9 @@ class ModelKind(StrEnum):
 class Graph:
     """A model: ops in order, and what they name.
 
+    An encoder's ops come first. Encode runs them pass by pass: every row of the source ends a pass before the next
+    begins, and what rows have in common goes through states.
+
     Attributes:
         family: importer that made it.
         kind: tokens or samples.
@@ -160,6 +165,9 @@ class Graph:
         output_width: floats of a sample's prediction, or the vocabulary size.
         context: most positions a token model can hold (0 for samples).
         routing: one sentence on the router's semantics.
+        encoder: how many ops are the encoder's; 0 without one.
+        source: most tokens that encode takes; 0 without an encoder.
+        start: the token that decoding begins with (0 without an encoder).
         labels: names of inputs and outputs, if the checkpoint gives them.
         pruned: layer to the ids of the experts dropped from it.
         dropped: notes on tensors and experts left out.
@@ -173,6 +181,9 @@ class Graph:
     output_width: int
     context: int
     routing: str
+    encoder: int = 0
+    source: int = 0
+    start: int = 0
     ops: list[Op] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)
@@ -204,10 +215,10 @@ class Graph:
         return self.kept.loaded(self.matrix(name))
 
     def layers(self) -> Iterator[tuple[int | None, list[Op]]]:
-        """Runs of ops of the same layer, in order."""
+        """Runs of ops of the same layer, entry and pass, in order."""
         run: list[Op] = []
-        for op in self.ops:
-            if run and op.layer != run[0].layer:
+        for index, op in enumerate(self.ops):
+            if run and (op.layer != run[0].layer or op.starts_pass or index == self.encoder):
                 yield run[0].layer, run
                 run = []
             run.append(op)
@@ -216,7 +227,11 @@ class Graph:
 
     def expert_counts(self) -> tuple[int, ...]:
         """Experts kept, layer by layer; a layer without a router has one, which always runs."""
-        return tuple(max(1, *(len(op.experts()) for op in ops)) for layer, ops in self.layers() if layer is not None)
+        counts: dict[int, int] = {}
+        for op in self.ops:
+            if op.layer is not None:
+                counts[op.layer] = max(counts.get(op.layer, 1), len(op.experts()))
+        return tuple(counts[layer] for layer in sorted(counts))
 
     def parameters(self) -> int:
         """Number of weights in all tensors."""

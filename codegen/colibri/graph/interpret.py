@@ -5,13 +5,14 @@ Several sequences of equal length can run side by side; rows are ordered sequenc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.graph.float32 import Float, Int, canonical, matvec
-from colibri.graph.graph import Graph, ModelKind, StateType
+from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.weights import AnyMatrix, Matrix, Vector
 
 
@@ -41,6 +42,7 @@ class Run:
         position: absolute position of the first row.
         all_rows: keep every row at `LastRow`, to see the logits of each position.
         states: name to ``[sequences, capacity, width]``.
+        source: rows that encode took in.
     """
 
     graph: Graph
@@ -50,6 +52,7 @@ class Run:
     all_rows: bool
     states: dict[str, NDArray[np.float32] | NDArray[np.float16]]
     tokens: Int | None = None
+    source: int = 0
     floats: dict[str, Float] = field(default_factory=dict)
     quantised: dict[str, Quantised] = field(default_factory=dict)
     routes: dict[str, Route] = field(default_factory=dict)
@@ -107,13 +110,15 @@ class Reference:
         self.graph = graph
         self.sequences = sequences
         self.position = 0
+        self.source = 0
         self.states: dict[str, NDArray[np.float32] | NDArray[np.float16]] = {}
         self.last: Run | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Forget all positions."""
+        """Forget all positions and the source."""
         self.position = 0
+        self.source = 0
         for state in self.graph.states.values():
             shape = (self.sequences, state.capacity, state.width)
             f16 = state.type is StateType.F16
@@ -124,7 +129,22 @@ class Reference:
         assert self.graph.kind is ModelKind.SAMPLES
         run = Run(self.graph, 1, samples.shape[0], 0, True, self.states)
         run.floats[Graph.INPUT] = np.ascontiguousarray(samples, np.float32)
-        return self._run(run)
+        return self._output(run)
+
+    def encode(self, tokens: NDArray[np.integer]) -> None:
+        """Take in the source ``[sequences, length]`` (or ``[length]``) and forget all positions.
+
+        Raises:
+            ValueError: there is no encoder, or the source is longer than it takes.
+        """
+        tokens = np.asarray(tokens, np.int32).reshape(self.sequences, -1)
+        length = tokens.shape[1]
+        if not 0 < length <= self.graph.source:
+            raise ValueError(f"a source has 1 to {self.graph.source} tokens, not {length}")
+        self.reset()
+        self.source = length
+        run = Run(self.graph, self.sequences, length, 0, True, self.states, tokens.reshape(-1), length)
+        self._run(run, self.graph.ops[: self.graph.encoder])
 
     def extend(self, tokens: NDArray[np.integer], *, all_rows: bool = False) -> Float:
         """Take in ``tokens [sequences, length]`` (or ``[length]``).
@@ -133,20 +153,25 @@ class Reference:
             logits of the last position ``[sequences, vocab]``, or of all ``[sequences, length, vocab]``.
 
         Raises:
-            ValueError: the context would overflow.
+            ValueError: the context would overflow, or there is an encoder and no source.
         """
         tokens = np.asarray(tokens, np.int32).reshape(self.sequences, -1)
         if self.position + tokens.shape[1] > self.graph.context:
             raise ValueError(f"context of {self.graph.context} is full")
+        if self.graph.source and not self.source:
+            raise ValueError("encode comes first")
         run = Run(self.graph, self.sequences, tokens.shape[1], self.position, all_rows, self.states)
-        run.tokens = tokens.reshape(-1)
-        logits = self._run(run)
+        run.tokens, run.source = tokens.reshape(-1), self.source
+        logits = self._output(run)
         self.position += tokens.shape[1]
         return logits.reshape(self.sequences, -1, logits.shape[-1]) if all_rows else logits
 
-    def _run(self, run: Run) -> Float:
+    def _output(self, run: Run) -> Float:
+        self._run(run, self.graph.ops[self.graph.encoder :])
+        return canonical(run.floats[Graph.OUTPUT])
+
+    def _run(self, run: Run, ops: Sequence[Op]) -> None:
         with np.errstate(all="ignore"):
-            for op in self.graph.ops:
+            for op in ops:
                 op.reference(run)
-            self.last = run
-            return canonical(run.floats[Graph.OUTPUT])
+        self.last = run

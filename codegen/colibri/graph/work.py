@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from colibri.graph.graph import Graph, Op
-from colibri.graph.ops import Attention, Experts, LatentAttention
+from colibri.graph.ops import Attention, Experts, LatentAttention, StateAttention
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def work(graph: Graph, op: Op) -> Work:
         return Work(macs=products * op.top_k // len(op.kept))
     if isinstance(op, LatentAttention):
         return Work(macs_per_position=op.heads * (2 * op.rank + op.rope_dim), reach=op.capacity)
-    if isinstance(op, Attention):
+    if isinstance(op, Attention | StateAttention):
         return Work(macs_per_position=2 * op.heads * op.head_dim, reach=op.capacity)
     return Work(macs=products)
 

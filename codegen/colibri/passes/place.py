@@ -116,7 +116,11 @@ def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = (), *
         emulated: leave room for what images for a user-mode emulator need besides.
     """
     tokens = graph.kind is ModelKind.TOKENS
-    ours = graph.context + 1 + graph.output_width if tokens else rows * (graph.input_width + graph.output_width)
+    ours = (
+        max(graph.context, graph.source) + 1 + graph.output_width
+        if tokens
+        else rows * (graph.input_width + graph.output_width)
+    )
     paged = emulated and any(emulator.kind is EmulatorKind.QEMU_USER for emulator in board.emulators)
     found = []
     for region in board.memory:

@@ -173,7 +173,11 @@ def quantise_graph(graph: Graph, scheme: Scheme) -> None:
         return
     ops: list[Op] = []
     ready: dict[str, int] = {}  # source buffer -> where in `ops` it was quantised, while it stays unwritten
-    for op in graph.ops:
+    encoder = 0
+    for index, op in enumerate(graph.ops):
+        if index == graph.encoder:
+            encoder = len(ops)
+            ready.clear()
         if isinstance(op, Experts | HeadLinear) or (isinstance(op, Linear) and not op.keep_float):
             k = op.width if isinstance(op, Experts) else op.k
             if op.x not in ready:
@@ -195,7 +199,7 @@ def quantise_graph(graph: Graph, scheme: Scheme) -> None:
         for written in op.writes():
             ready.pop(written, None)
         ops.append(op)
-    graph.ops = ops
+    graph.ops, graph.encoder = ops, encoder
 
 
 def _convert(graph: Graph, form: WeightFormat) -> None:

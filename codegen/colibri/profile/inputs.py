@@ -30,15 +30,17 @@ class Inputs:
         what: for people, e.g. ``64 pseudo-random calls``.
         pieces: one sequence each, which starts at position 0, or one call each.
         whole: a sequence over the whole context (token models), else None.
+        source: what a model with an encoder is asked first.
     """
 
     what: str
     pieces: tuple[NDArray[np.generic], ...]
     whole: NDArray[np.generic] | None = None
+    source: tuple[Request, ...] = ()
 
     def requests(self, tokens: bool) -> list[Request]:
         """One request for each piece, after its reset."""
-        requests = [Request("I")]
+        requests = [Request("I"), *self.source]
         for piece in self.pieces:
             requests += _sequence(piece) if tokens else [Request("F", piece.astype("<f4").tobytes())]
         return requests
@@ -46,11 +48,20 @@ class Inputs:
     def whole_requests(self) -> list[Request]:
         """Step through the whole context."""
         assert self.whole is not None
-        return [Request("I"), *_sequence(self.whole)]
+        return [Request("I"), *self.source, *_sequence(self.whole)]
 
 
 def _sequence(tokens: NDArray[np.generic]) -> list[Request]:
     return [Request("R"), Request("S", tokens.astype("<u4").tobytes())]
+
+
+def source_requests(package: Package) -> tuple[Request, ...]:
+    """Encode pseudo-random tokens, as many as it takes; nothing where there is no encoder."""
+    if not package.model.source:
+        return ()
+    random = np.random.Generator(np.random.PCG64(_SEED))
+    tokens = random.integers(0, package.model.outputs, package.model.source)
+    return (Request("E", tokens.astype("<u4").tobytes()),)
 
 
 def built_in(package: Package) -> Inputs:
@@ -65,7 +76,10 @@ def built_in(package: Package) -> Inputs:
     length = min(_POSITIONS, package.context)
     tokens = random.integers(0, package.model.outputs, (_SEQUENCES, length)).astype(np.uint32)
     whole = random.integers(0, package.model.outputs, package.context).astype(np.uint32)
-    return Inputs(f"{_SEQUENCES} pseudo-random sequences of {length} tokens", tuple(tokens), whole)
+    what = f"{_SEQUENCES} pseudo-random sequences of {length} tokens"
+    if package.model.source:
+        what += f" behind a source of {package.model.source}"
+    return Inputs(what, tuple(tokens), whole, source_requests(package))
 
 
 def read_inputs(path: Path, package: Package, most: int) -> Inputs:
@@ -111,7 +125,9 @@ def _tokens(path: Path, package: Package, most: int) -> Inputs:
                 pieces.append(piece.astype(np.uint32))
     whole = np.resize(array.reshape(-1), context).astype(np.uint32)
     total = sum(len(piece) for piece in pieces)
-    return Inputs(f"{total:,} tokens in {len(pieces)} sequences from {path.name}", tuple(pieces), whole)
+    return Inputs(
+        f"{total:,} tokens in {len(pieces)} sequences from {path.name}", tuple(pieces), whole, source_requests(package)
+    )
 
 
 def _samples(path: Path, width: int, labels: Sequence[str]) -> NDArray[np.float32]:

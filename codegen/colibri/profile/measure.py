@@ -30,7 +30,7 @@ class Inference:
     """One token, one prompt or one call of forward, from the entry of the model's function to its return.
 
     Attributes:
-        entry: ``step``, ``prefill`` or ``forward``.
+        entry: ``step``, ``prefill``, ``encode`` or ``forward``.
         position: of the token (0 for samples).
         instructions: all of them, those of the compiler's helpers included.
         calls: kernels entered, in order.
@@ -66,6 +66,16 @@ class Measured:
     def of(self, entry: str) -> NDArray[np.intp]:
         """Rows of the inferences that entered there."""
         return np.array([i for i, one in enumerate(self.inferences) if one.entry == entry], np.intp)
+
+    def split(self) -> tuple[Measured, Measured]:
+        """The inferences, and the calls of encode before them."""
+        encoded = self.of("encode")
+        others = np.setdiff1d(np.arange(len(self.inferences)), encoded)
+        first, second = (
+            Measured(tuple(self.inferences[i] for i in rows), self.addresses, self.executions[rows])
+            for rows in (others, encoded)
+        )
+        return first, second
 
 
 def measure(

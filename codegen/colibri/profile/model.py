@@ -138,7 +138,7 @@ class PositionCost:
 
 @dataclass(frozen=True)
 class Prefill:
-    """A prompt of as many tokens as are taken in at once, from position 0."""
+    """A prompt of as many tokens as are taken in at once, from position 0; or the longest source of an encoder."""
 
     tokens: int
     instructions: int
@@ -244,6 +244,7 @@ class Profile:
     experts: tuple[ExpertUse, ...] = ()
     abi_hash: str = ""
     recipe_hash: str = ""
+    encode: Prefill | None = None
 
 
 def _three(value: float) -> str:

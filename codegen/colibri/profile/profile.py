@@ -67,11 +67,12 @@ def make_profile(
     watch = make_watch(folder, package, image, memory=True)
     model = _library(folder)
     estimator = make_estimator(package.board, image, clock_mhz)
-    seen = measure(image, package, emulator, watch, inputs.requests(tokens), timeout)
+    seen, sources = measure(image, package, emulator, watch, inputs.requests(tokens), timeout).split()
     prefill: Prefill | None = None
+    encode = Prefill(package.model.source, sources.inferences[0].instructions) if sources.inferences else None
     if tokens:
         requests = inputs.whole_requests() + _prefill_requests(package, inputs)
-        whole = measure(image, package, emulator, watch, requests, timeout)
+        whole, _ = measure(image, package, emulator, watch, requests, timeout).split()
         rows = sorted({0, package.context // 2, package.context - 1})
         costs = tuple(_cost(package, whole, row, watch, model, estimator) for row in rows)
         if len(prompts := whole.of("prefill")):
@@ -96,6 +97,7 @@ def make_profile(
         inputs=inputs.what,
         positions=tuple(cost for cost, _ in costs),
         prefill=prefill,
+        encode=encode,
         spread=spreads(seen.inferences, positions=tokens),
         control_flow=compare(seen, watch, model),
         no_steps=why_no_steps(package, first, watch),
@@ -130,7 +132,7 @@ def _cost(
     return PositionCost(
         position=one.position,
         instructions=one.instructions,
-        macs=sum(macs_at(op, one.position) for op in package.ops),
+        macs=sum(macs_at(op, one.position) for op in package.ops if not op.encoder),
         functions=_functions(measured, row, watch, model),
         steps=steps,
         memory=_memory(one, watch),

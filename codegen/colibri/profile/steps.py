@@ -16,7 +16,7 @@ def macs_at(op: OpFact, position: int) -> int:
 
 
 def why_no_steps(package: Package, inference: Inference, watch: Watch) -> str:
-    """Why the kernels entered are not those that the package lists; empty when they are."""
+    """Why the kernels entered are not those that the package lists, encode's aside; empty when they are."""
     if not any(op.kernels for op in package.ops):
         return "the package does not list its kernels; generate it again"
     expected = _expected(package, watch)
@@ -43,6 +43,7 @@ def divide(package: Package, inference: Inference, watch: Watch) -> tuple[StepCo
         *(
             StepCost(op.name, op.kind, op.layer, cost, macs_at(op, inference.position))
             for op, cost in zip(package.ops, costs, strict=True)
+            if not op.encoder
         ),
     )
 
@@ -53,6 +54,7 @@ def _expected(package: Package, watch: Watch) -> list[tuple[int, str]]:
     return [
         (index, name)
         for index, op in enumerate(package.ops)
+        if not op.encoder
         for _ in range(op.repeats)
         for name in op.kernels
         if name in there

@@ -60,6 +60,9 @@ def _print_positions(profile: Profile, console: Console) -> None:
     for cost in profile.positions:
         name = f"position {cost.position}" if profile.unit == "token" else profile.unit
         table.add_row(name, f"{cost.instructions:,}", f"{cost.macs:,}", _ratio(cost.instructions, cost.macs))
+    if profile.encode is not None:
+        tokens = profile.encode.tokens
+        table.add_row(f"encode {tokens}, each token", f"{round(profile.encode.instructions / tokens):,}", "", "")
     if profile.prefill is not None:
         tokens = profile.prefill.tokens
         name = f"prompt of {tokens}, per token"

@@ -39,7 +39,7 @@ class Watch:
     """A plugin request, and what its answers mean.
 
     Attributes:
-        entries: address to ``step``, ``prefill`` or ``forward``.
+        entries: address to ``step``, ``prefill``, ``encode`` or ``forward``.
         answer: address of the function with which the test program begins an answer.
         kernels: address to the names of the kernels that begin there; the compiler may have merged equal ones.
         harness: functions of the test program itself, which are not counted.
@@ -65,7 +65,8 @@ def make_watch(folder: Path, package: Package, image: Path, *, memory: bool) -> 
         BadInput: the image has no symbols, or is not a test image of the package.
     """
     symbols = Symbols.of(image)
-    calls = ("step", "prefill") if package.model.kind == "tokens" else ("forward",)
+    calls = ["step", "prefill"] if package.model.kind == "tokens" else ["forward"]
+    calls += ["encode"] if package.model.source else []
     try:
         entries = {symbols.range_of(f"{package.prefix}_{call}")[0]: call for call in calls}
         answer = symbols.range_of(_ANSWER)[0]

@@ -17,10 +17,12 @@ class ImportOptions:
     Attributes:
         context: positions of a token model; None means the checkpoint's maximum.
         kv: element type of key and value states.
+        source: tokens of an encoder; None means as many as the context.
     """
 
     context: int | None = None
     kv: StateType = StateType.F32
+    source: int | None = None
 
 
 Importer = Callable[[Checkpoint, ImportOptions], Graph]
@@ -38,6 +40,7 @@ def _importers() -> dict[str, Importer]:
         olmoe,
         phimoe,
         qwen_moe,
+        switch_transformers,
     )
 
     return {
@@ -56,6 +59,7 @@ def _importers() -> dict[str, Importer]:
         "qwen2_moe": qwen_moe.load_qwen2_moe,
         "qwen3": llama.load_qwen3,
         "qwen3_moe": qwen_moe.load_qwen3_moe,
+        "switch_transformers": switch_transformers.load,
     }
 
 

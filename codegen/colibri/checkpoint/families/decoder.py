@@ -23,7 +23,7 @@ from colibri.graph.ops import Add, Attention, Clip, Embedding, LastRow, LayerNor
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Vector
 
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
     "relu": "relu",
@@ -99,11 +99,10 @@ def read_numbers(
     if context > longest:
         what = f"{context} is more than the {longest} positions of the checkpoint (max_position_embeddings)"
         raise UsageError(what, where="--context", hint="ask for less")
-    if context > _MOST_POSITIONS:
-        raise UsageError(f"{context:,} positions", where="--context", hint=f"ask for at most {_MOST_POSITIONS:,}")
+    bounded_context(context, "--context")
     activation = config.text("hidden_act", default="silu")
-    if activation not in _ACTIVATIONS:
-        raise config.error("hidden_act", f"{activation!r} is not supported", f"one of {', '.join(_ACTIVATIONS)}")
+    if activation not in ACTIVATIONS:
+        raise config.error("hidden_act", f"{activation!r} is not supported", f"one of {', '.join(ACTIVATIONS)}")
     return Numbers(
         vocab=config.integer("vocab_size", minimum=1),
         hidden=hidden,
@@ -115,8 +114,19 @@ def read_numbers(
         longest=longest,
         context=context,
         tied=config.boolean("tie_word_embeddings", default=tied),
-        activation=_ACTIVATIONS[activation],
+        activation=ACTIVATIONS[activation],
     )
+
+
+def bounded_context(positions: int, option: str) -> int:
+    """The positions, if tables may have so many rows.
+
+    Raises:
+        UsageError: they may not.
+    """
+    if positions > _MOST_POSITIONS:
+        raise UsageError(f"{positions:,} positions", where=option, hint=f"ask for at most {_MOST_POSITIONS:,}")
+    return positions
 
 
 @dataclass(frozen=True)
@@ -242,7 +252,7 @@ class Builder:
         n = self.numbers
         tokens = self.graph.buffer(Graph.INPUT, BufferKind.TOKENS, 1)
         values = self.checkpoint.claim("model.embed_tokens.weight", (n.vocab, n.hidden), "vocab_size")
-        table = self.dense("embedding", self._equal_to_head(values) if n.tied else values)
+        table = self.dense("embedding", self.equal_to_head(values) if n.tied else values)
         self.op(Embedding(None, "embedding", tokens, self.floats("x", n.hidden), table, n.vocab, n.hidden))
 
     def attention(self, layer: int, form: AttentionForm) -> None:
@@ -323,8 +333,12 @@ class Builder:
         normed = self.floats("last_normed", n.hidden, 1)
         self.norm(None, "final_norm", "model.norm", last, normed, n.hidden)
         logits = self.floats(Graph.OUTPUT, n.vocab)
-        weight = "embedding" if n.tied else self._own_head(bias)
+        weight = self.head_weight(bias=bias)
         self.op(Linear(None, "head", "head", normed, logits, weight, n.vocab, n.hidden, bias))
+
+    def head_weight(self, *, bias: bool = False) -> str:
+        """The matrix that makes logits: the embedding where they are tied, else ``lm_head``."""
+        return "embedding" if self.numbers.tied else self._own_head(bias)
 
     def _own_head(self, bias: bool) -> str:
         if not self.checkpoint.has("lm_head.weight"):
@@ -335,7 +349,7 @@ class Builder:
             )
         return self.matrix("head", "lm_head", self.numbers.vocab, self.numbers.hidden, "vocab_size", bias=bias)
 
-    def _equal_to_head(self, embedding: Lazy) -> Lazy:
+    def equal_to_head(self, embedding: Lazy) -> Lazy:
         """A tied head is the embedding itself; one that is stored all the same must be equal."""
         n, checkpoint = self.numbers, self.checkpoint
         if not checkpoint.has("lm_head.weight"):

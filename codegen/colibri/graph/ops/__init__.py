@@ -13,16 +13,19 @@ from colibri.graph.ops.experts import Experts
 from colibri.graph.ops.gated import Gated
 from colibri.graph.ops.grouped_router import GroupedRouter
 from colibri.graph.ops.head_linear import HeadLinear
+from colibri.graph.ops.keep import Keep
 from colibri.graph.ops.last_row import LastRow
 from colibri.graph.ops.latent_attention import LatentAttention
 from colibri.graph.ops.layer_norm import LayerNorm
 from colibri.graph.ops.linear import Linear
 from colibri.graph.ops.position_scale import PositionScale
 from colibri.graph.ops.quantise import Quantise
+from colibri.graph.ops.recall import Recall
 from colibri.graph.ops.rms_norm import RmsNorm
 from colibri.graph.ops.rope import Rope
 from colibri.graph.ops.router import Router
 from colibri.graph.ops.sparse_mixer import SparseMixer
+from colibri.graph.ops.state_attention import StateAttention
 
 __all__ = [
     "Activation",
@@ -35,14 +38,17 @@ __all__ = [
     "Gated",
     "GroupedRouter",
     "HeadLinear",
+    "Keep",
     "LastRow",
     "LatentAttention",
     "LayerNorm",
     "Linear",
     "PositionScale",
     "Quantise",
+    "Recall",
     "RmsNorm",
     "Rope",
     "Router",
     "SparseMixer",
+    "StateAttention",
 ]
