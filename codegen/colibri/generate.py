@@ -13,6 +13,7 @@ from colibri import __version__
 from colibri.boards.profile import Board, Holds, MemoryKind, for_regions
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.checkpoint.untrusted import is_there
 from colibri.emit.literals import checked_prefix, identifier
 from colibri.emit.model_bin import ModelBin, plan_model_bin
 from colibri.emit.module import Module, build_module
@@ -147,7 +148,7 @@ def prepare(
         UsageError: options that cannot be meant.
     """
     checkpoint = Checkpoint.open(path)
-    if path.resolve().is_relative_to(resolved_output(out)):
+    if is_there(path) and path.resolve().is_relative_to(resolved_output(out)):
         raise UsageError("the checkpoint lies in it", where=str(out), hint="choose another folder with -o")
     name = printable(checkpoint.name)
     prefix = identifier(name) if options.prefix is None else checked_prefix(options.prefix)

@@ -56,10 +56,14 @@ class Folder(Protocol):
 class LocalFile:
     """A file on this machine. It is opened for each read, so that many shards need no descriptors."""
 
-    def __init__(self, path: Path) -> None:
-        """Look at the file. BadInput: no regular file."""
+    def __init__(self, path: Path, where: str = "") -> None:
+        """Look at the file. BadInput: no regular file.
+
+        Args:
+            where: how errors name it, if not by its path.
+        """
         self.path = path
-        self.where = shown(str(path))
+        self.where = where or shown(str(path))
         try:
             status = path.stat()
         except FileNotFoundError:

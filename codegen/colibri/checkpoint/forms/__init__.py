@@ -17,6 +17,7 @@ from colibri.checkpoint.forms.safetensors import INDEX, SINGLE, SUFFIX, open_saf
 from colibri.checkpoint.forms.torch_file import INDEX as TORCH_INDEX
 from colibri.checkpoint.forms.torch_file import SUFFIXES as TORCH_SUFFIXES
 from colibri.checkpoint.forms.torch_file import open_torch
+from colibri.checkpoint.remote import RemoteFolder, public, url_of
 from colibri.checkpoint.source import Opened
 from colibri.checkpoint.untrusted import is_folder, is_regular_file
 from colibri.errors import BadInput, shown
@@ -30,17 +31,34 @@ def open_form(path: Path) -> Opened:
     """Recognise the form of a checkpoint and open it: config and the list of tensors, none of them read.
 
     Args:
-        path: a folder, or the file that is the model.
+        path: a folder, or the file that is the model; here or behind a URL.
 
     Raises:
+        ToolMissing: what a URL needs is not installed.
         BadInput: no such folder, no weights in it, only pickles, or whatever the form refuses.
     """
+    url = url_of(path)
+    if url is not None:
+        return _open_url(url)
     if is_folder(path):
         return _open_folder(LocalFolder(path), path.resolve().name)
     if not is_regular_file(path):
         raise BadInput("no such checkpoint folder", where=shown(str(path)), hint=_DOWNLOAD)
     folder = LocalFolder(path.parent)
     return _open_file(folder, path.name, path.parent.resolve().name)
+
+
+def _open_url(url: str) -> Opened:
+    """Open what a URL names, by the end of its path; a chained URL has the archive's own behind ``::``."""
+    place, chain, rest = url.partition("::")
+    if "?" in place:
+        raise BadInput("has a query, which stands for one file", where=public(url), hint="download the checkpoint")
+    place = place if place.endswith("://") else place.rstrip("/")
+    parent, _, last = place.rpartition("/")
+    known = (INDEX, SINGLE)
+    if last.endswith((SUFFIX, GGUF, TORCH_INDEX, *TORCH_SUFFIXES)):
+        return _open_file(RemoteFolder(parent + chain + rest, known), last, parent.rpartition("/")[2])
+    return _open_folder(RemoteFolder(url, known), last)
 
 
 def _open_file(folder: Folder, name: str, parent: str) -> Opened:
