@@ -68,9 +68,11 @@ SMALL_FLASH = (
 )
 
 
-@pytest.mark.parametrize("behind", ["nothing", "another region"])
-def test_an_image_of_zig_is_reported_too(behind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if not zig_folders() and shutil.which("zig") is None:
+@pytest.mark.parametrize(("family", "behind"), [("clang", "nothing"), ("zig", "nothing"), ("zig", "another region")])
+def test_an_image_of_lld_is_reported_too(
+    family: str, behind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if family == "zig" and not zig_folders() and shutil.which("zig") is None:
         pytest.skip("zig is not installed: pip install ziglang")
     board, folder = tmp_path / "mine.toml", tmp_path / "package"
     text = SMALL_FLASH
@@ -79,7 +81,7 @@ def test_an_image_of_zig_is_reported_too(behind: str, tmp_path: Path, capsys: py
             '[[memory]]\nname = "more"\nkind = "flash"\norigin = 0x0800_1000\nlength = 0x8000\nholds = ["weights"]\n'
         )
     board.write_text(text)
-    arguments = ["build", str(EXAMPLES / "load-moe/top1-e4"), "--board", str(board), "--toolchain", "zig"]
+    arguments = ["build", str(EXAMPLES / "load-moe/top1-e4"), "--board", str(board), "--toolchain", family]
     assert main([*arguments, "-o", str(folder)]) == 3
     printed = capsys.readouterr()
     assert printed.err.count("\n") == 1

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from colibri.boards.profile import Board, BoardKind, Emulator, MemoryKind
-from colibri.emit.linker import Plan, linker_script
+from colibri.emit.linker import linker_scripts
 from colibri.emulate.plugin import memory_check
 from colibri.emulate.runner import run
 from colibri.emulate.symbols import Symbols
@@ -19,7 +19,7 @@ from colibri.errors import DoesNotFit
 from colibri.footprint.report import make_report
 from colibri.package import Package, load_package
 from colibri.toolchain.build import build
-from colibri.toolchain.buildfiles import image_name, product_name, product_trap, script_name
+from colibri.toolchain.buildfiles import image_name, product_name, product_trap
 
 
 def of_length(board: Board, lengths: dict[str, int]) -> Board:
@@ -81,9 +81,8 @@ def hold_plan(folder: Path, lengths: dict[str, int]) -> None:
     package = load_package(folder)
     board = msgspec.structs.replace(of_length(package.board, lengths), reserve=0)
     package = msgspec.structs.replace(package, board=board)
-    for emulator in (None, *board.emulators):
-        if name := script_name(board, emulator):
-            (folder / name).write_text(linker_script(board, emulator, package.prefix, Plan.of(package)))
+    for name, text in linker_scripts(package).items():
+        (folder / name).write_text(text)
     package.save(folder)
 
 

@@ -13,11 +13,10 @@ import pytest
 from small_package import write_small
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import Board, CompilerFamily
+from colibri.boards.profile import Board
 from colibri.errors import BuildFailed, DoesNotFit, ToolMissing
 from colibri.toolchain.build import build, ninja_program
 from colibri.toolchain.buildfiles import product_targets
-from colibri.toolchain.find import find_toolchain
 
 DECLARED = "float missing(float x);\nfloat t"
 
@@ -79,15 +78,6 @@ def test_too_large_is_linked_all_the_same(name: str, region: str, tmp_path: Path
     write_small(tmp_path, board)
     assert build(tmp_path, product_targets(board, board.toolchain.family)) is True
     assert not (tmp_path / "build/oversize.elf").exists()
-
-
-def test_too_large_by_a_linker_that_stops_at_walls(tmp_path: Path) -> None:
-    """lld of LLVM 14 links nothing past them: that was taken for a failure of the compiler."""
-    board = with_lengths("stm32f405", flash=512)
-    write_small(tmp_path, board, find_toolchain(board, CompilerFamily.CLANG).compiler)
-    with pytest.raises(DoesNotFit, match=r"does not fit: flash by [\d,]+ bytes; .* links no such image") as caught:
-        build(tmp_path, product_targets(board, CompilerFamily.CLANG))
-    assert caught.value.exit_code == 3
 
 
 def test_only_the_test_is_too_large(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def linker_scripts(package: Package) -> dict[str, str]:
         return {}
     named = {script_name(board, emulator): emulator for emulator in reversed((None, *board.emulators))}
     scripts = {name: linker_script(board, emulator, package.prefix, plan) for name, emulator in named.items()}
-    if (package.compiler or standard_compiler(board)).family is CompilerFamily.ZIG:
+    if (package.compiler or standard_compiler(board)).family is not CompilerFamily.GCC:
         scripts[OVERSIZE_SCRIPT] = linker_script(board, None, package.prefix, plan, walls=False)
     return scripts
 

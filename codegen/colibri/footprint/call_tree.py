@@ -11,7 +11,7 @@ from colibri.errors import BadInput, ToolMissing
 from colibri.footprint.compiler_frames import CompilerFrames, Frame
 from colibri.footprint.linker import parse_map
 from colibri.footprint.machine_code import Call, Code, MachineCode
-from colibri.footprint.pe import pe_functions
+from colibri.footprint.pe import read_pe
 from colibri.footprint.stack_effects import READERS, Instruction, parse_disassembly
 from colibri.symbol_table import SymbolKind, symbols_of
 
@@ -64,7 +64,7 @@ class CallTree:
             raise BadInput(f"no reader for the machine code of {arch}", where=str(image))
         decode, comment, self.pushed = READERS[arch]
         self._frames = frames
-        symbols = _read_symbols(image) if image.suffix == ".elf" else _SymbolTable(*pe_functions(image))
+        symbols = _read_symbols(image)
         self._functions, self.public, self.reserve = symbols.functions, symbols.public, symbols.reserve
         self._names: dict[int, str] = {}
         for start, _, name in self._functions:
@@ -163,11 +163,11 @@ class _SymbolTable:
 
     functions: list[tuple[int, int, str]]
     public: frozenset[str]
-    reserve: int = 0
+    reserve: int
 
 
 def _read_symbols(image: Path) -> _SymbolTable:
-    table, thumb = symbols_of(image)
+    table, thumb = symbols_of(image) if image.suffix == ".elf" else (read_pe(image).table, False)
     functions = [symbol for symbol in table if symbol.kind is SymbolKind.FUNCTION]
     limits = {symbol.name: symbol.value for symbol in table if symbol.name in _STACK}
     return _SymbolTable(

@@ -112,7 +112,7 @@ def read_image(path: Path, *, hint: str = "build the package again") -> Image:
         raise BadInput(f"not a readable ELF file: {reason}", where=path.name, hint=hint) from None
     if not segments:
         raise BadInput("no program headers that load anything", where=path.name, hint=hint)
-    return Image(segments, sections, *_places(table), table, thumb)
+    return Image(segments, sections, *places(table), table, thumb)
 
 
 def _segments(elf: object) -> list[Segment]:
@@ -155,7 +155,8 @@ def _sections(elf: object) -> list[ElfSection]:
     return found
 
 
-def _places(table: tuple[Symbol, ...]) -> tuple[dict[str, Place], dict[Place, tuple[str, ...]]]:
+def places(table: tuple[Symbol, ...]) -> tuple[dict[str, Place], dict[Place, tuple[str, ...]]]:
+    """Name to place of each symbol that lies in a section, and place to names of each function."""
     symbols: dict[str, Place] = {}
     functions: dict[Place, tuple[str, ...]] = {}
     for symbol in table:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.checkpoint.untrusted import read_bounded
 from colibri.errors import BadInput
-from colibri.footprint.elf import ElfSection, Image, Place, Segment
+from colibri.footprint.elf import ElfSection, Image, Segment, places
+from colibri.symbol_table import Symbol, SymbolKind
 
 # Microsoft, PE Format.
 _MOST_BYTES = 1 << 32
@@ -30,14 +32,6 @@ class _Header:
     n_symbols: int
 
 
-@dataclass(frozen=True)
-class _PeSymbol:
-    name: str
-    place: Place
-    function: bool
-    public: bool
-
-
 def read_pe(path: Path) -> Image:
     """Read a 64-bit Windows program.
 
@@ -46,26 +40,16 @@ def read_pe(path: Path) -> Image:
     Raises:
         BadInput: it is none, or damaged.
     """
-    sections, table = _read(path)
-    symbols: dict[str, Place] = {}
-    functions: dict[Place, tuple[str, ...]] = {}
-    for one in table:
-        symbols.setdefault(one.name, one.place)
-        if one.function:
-            functions[one.place] = (*functions.get(one.place, ()), one.name)
-    kept = tuple(sorted((one for one in sections if one.bytes), key=lambda one: one.address))
-    return Image(tuple(map(_segment, kept)), kept, symbols, functions)
-
-
-def _read(path: Path) -> tuple[list[ElfSection], list[_PeSymbol]]:
     data = read_bounded(path, _MOST_BYTES)
     try:
         header = _header(data)
         sections = [_section(data, header, index) for index in range(header.n_sections)]
-        return sections, _symbols(data, header, sections)
+        table = tuple(_symbols(data, header, sections))
     except (struct.error, ValueError, IndexError):
         hint = "build the package again"
         raise BadInput("not a readable 64-bit Windows program", where=path.name, hint=hint) from None
+    kept = tuple(sorted((one for one in sections if one.bytes), key=lambda one: one.address))
+    return Image(tuple(map(_segment, kept)), kept, *places(table), table)
 
 
 def _header(data: bytes) -> _Header:
@@ -101,29 +85,19 @@ def _segment(section: ElfSection) -> Segment:
     return Segment(section.address, section.address, section.offset, stored, section.bytes, section.writable)
 
 
-def pe_functions(path: Path) -> tuple[list[tuple[int, int, str]], frozenset[str]]:
-    """First address, 0 for a size that is not known, and name of each function, ascending; and the global ones' names.
-
-    Raises:
-        BadInput: see `read_pe`.
-    """
-    found = [one for one in _read(path)[1] if one.function]
-    public = frozenset(one.name for one in found if one.public)
-    return sorted((one.place.address, 0, one.name) for one in found), public
-
-
-def _symbols(data: bytes, header: _Header, sections: list[ElfSection]) -> list[_PeSymbol]:
-    found: list[_PeSymbol] = []
+def _symbols(data: bytes, header: _Header, sections: list[ElfSection]) -> Iterator[Symbol]:
+    """Their sizes are not in the file."""
     index = 0
     while index < header.n_symbols:
-        raw, value, number, kind, storage, more = struct.unpack_from(
+        raw, value, number, type_, storage, more = struct.unpack_from(
             "<8sIhHBB", data, header.symbols + index * _SYMBOL_BYTES
         )
         index += 1 + more
         if 0 < number <= len(sections):
-            place = Place(sections[number - 1].name, sections[number - 1].address + value)
-            found.append(_PeSymbol(_name(data, header, raw), place, kind == _FUNCTION, storage == _EXTERNAL))
-    return found
+            section = sections[number - 1]
+            kind = SymbolKind.FUNCTION if type_ == _FUNCTION else SymbolKind.OTHER
+            name = _name(data, header, raw)
+            yield Symbol(name, section.address + value, 0, section.name, kind, "", storage == _EXTERNAL)
 
 
 def _name(data: bytes, header: _Header, raw: bytes) -> str:

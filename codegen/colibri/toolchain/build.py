@@ -172,10 +172,8 @@ def _failures(output: str) -> dict[str, str]:
 
 
 def _too_large(text: str) -> str:
-    over: dict[str, int] = {}
-    for region, count in _OVERFLOW.findall(text):  # lld says it again for each section that does not fit
-        over[region] = max(int(count), over.get(region, 0))
-    regions = ", ".join(f"{region} by {in_bytes(count)}" for region, count in over.items())
+    over = dict(_OVERFLOW.findall(text))
+    regions = ", ".join(f"{region} by {in_bytes(int(count))}" for region, count in over.items())
     return f"does not fit: {regions or 'region ' + ', '.join(dict.fromkeys(_TOO_LARGE.findall(text)))}"
 
 

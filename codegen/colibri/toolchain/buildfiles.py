@@ -17,7 +17,7 @@ Role = Literal["product", "test"]
 
 PRODUCT = "build/product.elf"  # of bare metal, which alone can overflow
 OVERSIZE = "build/oversize.elf"
-OVERSIZE_SCRIPT = "port/oversize.ld"  # of zig, which has no way to link past the walls of another
+OVERSIZE_SCRIPT = "port/oversize.ld"  # of zig and clang, whose lld does not link past the walls of another
 PRODUCT_BIN = "build/product.bin"
 PRODUCT_HEX = "build/product.hex"
 PRODUCT_UF2 = "build/product.uf2"  # not of ninja: objcopy does not know the format
@@ -188,7 +188,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
         "elsewhere": "".join(f" -R {section}" for section in _elsewhere(board)) if bare else "",
         "programs": _programs(board, sources),
         "images": images,
-        "oversize_script": OVERSIZE_SCRIPT if compiler.family is CompilerFamily.ZIG else images[0].script,
+        "oversize_script": images[0].script if compiler.family is CompilerFamily.GCC else OVERSIZE_SCRIPT,
         "flashed": "".join(f", {PurePosixPath(path).suffix}" for path in _flashed(board, compiler.family)),
         "defaults": [
             f"build/lib{prefix}.a",
