@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 from exporting import DEVICE, EQUAL, LANGUAGE, compile_for_board, make_export, run_on_board, sources_in
+from markdown_it import MarkdownIt
 from small_models import write_sensor
 
 from colibri.boards.profile import BoardKind
 from colibri.export.forms import FORMS
-from colibri.package import load_package
+from colibri.export.model import read_model
 
 NAMES = (
-    'x"; DROP ${HOME} $(id) `id` <b>&amp; ]]> #',
+    'x"; DROP ${HOME} $(id) `id` <b>&amp; ]]> # [a](b) ![c](d) **e**',
     "a\nb=c\n---\nname: pwned\r\tx",
     "'{{ 7*7 }}' %s \\",
     "*" + "∕ int pwned; ∕" + "*",
@@ -37,10 +38,21 @@ READERS = {
 def test_hostile_names_stay_texts(tmp_path: Path, number: int) -> None:
     source = write_sensor(tmp_path / NAMES[number], license=LICENCE)
     for form in BARE:
-        look_through(make_export(tmp_path, form, source), load_package(tmp_path / "package").prefix)
+        folder = make_export(tmp_path, form, source)
+        model = read_model(tmp_path / "package")
+        look_through(folder, model.prefix, model.title)
+    assert_plain((tmp_path / "package/README.md").read_text(), model.title)
 
 
-def look_through(folder: Path, prefix: str) -> None:
+def assert_plain(markdown: str, title: str) -> None:
+    """The text of a page is text, and says the title as it is."""
+    lines = [token for token in MarkdownIt().parse(markdown) if token.type == "inline"]
+    marks = {one.type for line in lines for one in line.children or ()}
+    assert marks <= {"text", "text_special", "softbreak", "code_inline"}
+    assert any(title.strip() in "".join(one.content for one in line.children or ()) for line in lines)
+
+
+def look_through(folder: Path, prefix: str, title: str) -> None:
     """Files of data can be read, and where there is code nothing of the name is in it."""
     for path in folder.rglob("*"):
         if path.suffix in READERS and path.name[0] != ".":
@@ -49,6 +61,7 @@ def look_through(folder: Path, prefix: str) -> None:
             text = path.read_text().replace(prefix, "").replace(prefix.upper(), "")  # made of the name, in safe letters
             code = re.sub(r"(?m)#.*$|/\*(?s:.*?)\*/|\"[^\"\n]*\"", "", text)
             assert not re.search(r"pwned|DROP|7\*7|\(id\)|`", code), path.name
+    assert_plain((folder / "README.md").read_text(), title)
     if (folder / "library.properties").exists():
         lines = (folder / "library.properties").read_text().splitlines()
         assert len(lines) == 11 and all("=" in line for line in lines)

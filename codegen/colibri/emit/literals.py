@@ -62,7 +62,7 @@ def checked_prefix(text: str) -> str:
 
 
 def comment_text(text: str, limit: int = 80) -> str:
-    """Free text that can stand inside a C comment or a line of Markdown.
+    """Free text that can stand inside a C comment, on one line.
 
     >>> comment_text("a */ int x; /* ?" + "?/")
     'a * / int x; / * ? ?/'

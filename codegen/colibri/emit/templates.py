@@ -23,6 +23,7 @@ def _environment() -> jinja2.Environment:
     import jinja2
 
     from colibri.emit.c_layout import lay_out
+    from colibri.emit.markdown import plain
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_folder("templates")),
@@ -33,4 +34,5 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters["c_layout"] = lay_out
+    environment.filters["markdown"] = plain
     return environment

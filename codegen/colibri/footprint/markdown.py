@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from colibri.emit.markdown import head, line, plain, signed, size
 from colibri.footprint.attribute import TITLES
 from colibri.footprint.budget import Finding, Level
 from colibri.footprint.diff import Diff, RegionDiff, Side, by_weight, leaves
-from colibri.footprint.markdown_cells import head, line, plain, signed, size
 from colibri.footprint.report import RegionUse, Report
 from colibri.footprint.stack_markdown import stack_diff_lines, stack_lines
 from colibri.footprint.table import below

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from colibri.footprint.markdown_cells import head, line, plain, signed, size
+from colibri.emit.markdown import head, line, plain, signed, size
 from colibri.footprint.stack import Observed, StackUse
 from colibri.footprint.stack_diff import StackDiff
 from colibri.footprint.stack_table import bound_text, frames_text

@@ -9,8 +9,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from colibri.emit.markdown import head, line, plain
 from colibri.errors import printable, shown
-from colibri.footprint.markdown_cells import head, line, plain
 from colibri.matrix.model import Matrix, Result, Run, State, same_digest
 
 COLUMNS = (

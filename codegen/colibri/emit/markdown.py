@@ -1,11 +1,11 @@
-"""Lines and cells of tables in Markdown."""
+"""Texts, and lines and cells of tables, in Markdown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-_MARKS = re.compile(r"([\\`*_{}\[\]<>|~#])")
+_MARKS = re.compile(r"([\\`*_{}\[\]<>|~#&])")
 
 
 def head(*titles: str, words: int = 1) -> Iterable[str]:
@@ -29,5 +29,9 @@ def size(number: int | None) -> str:
 
 
 def plain(text: str) -> str:
-    """A name with what Markdown or HTML would obey taken at its word."""
+    r"""Free text with what Markdown or HTML would obey taken at its word.
+
+    >>> plain("[a](b) <i> &lt; _c_")
+    '\\[a\\](b) &lt;i&gt; \\&lt; \\_c\\_'
+    """
     return _MARKS.sub(r"\\\1", " ".join(text.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
