@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import gguf
 import numpy as np
@@ -12,6 +13,8 @@ from small_models import ORACLE
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.golden import compare_with_golden
+from colibri.graph.weights import WeightFormat
+from colibri.passes.quantise import Scheme, quantise_graph
 
 FOLDER = ORACLE / "gguf"
 CASES = tomllib.loads((ORACLE / "gguf.toml").read_text(encoding="utf-8"))
@@ -53,3 +56,32 @@ def test_experts_are_the_values_that_the_blocks_hold(name: str) -> None:
             seen.add(checkpoint.dtype(found))
             assert np.array_equal(checkpoint.take(found, values.shape), values)
     assert seen == {tensor.tensor_type.name for name, tensor in stored.items() if "_exps" in name}
+
+
+def test_blocks_of_mxfp4_stay_what_they_are() -> None:
+    graph = import_graph(Checkpoint.open(FOLDER / "gptoss-mxfp4.gguf"), ImportOptions(16))
+    quantise_graph(graph, Scheme.W4A8)
+    experts = [graph.matrix(name).format for name in graph.weights if ".experts." in name]
+    assert len(experts) == 2 * 3 * 3 and set(experts) == {WeightFormat.FP4}
+    assert graph.warnings == []
+    graph = import_graph(Checkpoint.open(FOLDER / "gptoss-mxfp4.gguf"), ImportOptions(16))
+    quantise_graph(graph, Scheme.W8A8)
+    assert "are MXFP4 in the checkpoint and rounded again to w8" in graph.warnings[0]
+
+
+def test_a_layer_of_which_only_some_matrices_are_mxfp4(tmp_path: Path) -> None:
+    read = gguf.GGUFReader(FOLDER / "gptoss-mxfp4.gguf")
+    write = gguf.GGUFWriter(tmp_path / "mixed.gguf", "gpt-oss")
+    for key, field in read.fields.items():
+        if not key.startswith("GGUF.") and key != "general.architecture":
+            write.add_key_value(key, field.contents(), field.types[0])
+    for tensor in read.tensors:
+        data, kind = tensor.data, tensor.tensor_type
+        if "ffn_down_exps.weight" in tensor.name:
+            data, kind = gguf.quants.dequantize(data, kind), gguf.GGMLQuantizationType.F32
+        write.add_tensor(tensor.name, data, raw_dtype=kind)
+    write.write_header_to_file()
+    write.write_kv_data_to_file()
+    write.write_tensors_to_file()
+    write.close()
+    assert compare_with_golden(tmp_path / "mixed.gguf", FOLDER / "gptoss-mxfp4.npz").passed(SEEN)

@@ -15,7 +15,7 @@ from colibri.checkpoint.forms.gguf_header import Header, is_gguf, read_header
 from colibri.checkpoint.forms.gguf_names import name_tensors
 from colibri.checkpoint.forms.gguf_tensors import Blocks
 from colibri.checkpoint.forms.gguf_tokenizer import find_tokenizer
-from colibri.checkpoint.source import Opened, Tensors
+from colibri.checkpoint.source import MXFP4, Opened, Tensors
 from colibri.errors import BadInput, shown
 
 __all__ = ["SUFFIX", "choose_gguf", "is_gguf", "open_gguf"]
@@ -63,6 +63,7 @@ def open_gguf(folder: Folder, name: str) -> Opened:
     for tensor in (*ROPE_TENSORS, *set_aside):
         stored.pop(tensor, None)
     tensors = name_tensors(keys, architecture, stored, table)
+    kept = MXFP4 if any(rule.blocks for rule in architecture.layer) else ""
     tokenizer, refused = find_tokenizer(headers[0])
     licence = keys.text("general.license")
     return Opened(
@@ -72,14 +73,16 @@ def open_gguf(folder: Folder, name: str) -> Opened:
         tensors=Tensors(tensors, {"license": licence} if licence else {}),
         set_aside=set_aside,
         tokenizer=tokenizer,
-        warnings=(*_rounded(headers), *refused),
+        warnings=(*_rounded(headers, kept), *refused),
     )
 
 
-def _rounded(headers: list[Header]) -> list[str]:
-    """One line on the formats that hold less than the weights once were."""
+def _rounded(headers: list[Header], kept: str) -> list[str]:
+    """One line on the formats that hold less than the weights once were, but for the one that schemes can keep."""
     counts: dict[str, int] = {}
-    for info in (info for header in headers for info in header.tensors.values() if info.form.bits):
+    for info in (
+        info for header in headers for info in header.tensors.values() if info.form.bits and info.form.name != kept
+    ):
         counts[info.form.name] = counts.get(info.form.name, 0) + 1
     if not counts:
         return []

@@ -35,11 +35,13 @@ class Rule:
         target: its name in Hugging Face's words; ``{expert}`` stands for a number.
         made: how.
         sources: names in the file.
+        blocks: whether the family takes it in MXFP4 blocks too, not turned, where the layer's experts all are.
     """
 
     target: str
     made: Made
     sources: tuple[str, ...]
+    blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -324,9 +326,11 @@ _GPT_OSS = Architecture(
     + _with_biases(*_same(ffn_gate_inp="mlp.router"))
     + (
         Rule("self_attn.sinks", Made.SAME, ("attn_sinks.weight",)),
-        Rule("mlp.experts.gate_up_proj", Made.WOVEN_TURNED, ("ffn_gate_exps.weight", "ffn_up_exps.weight")),
+        Rule(
+            "mlp.experts.gate_up_proj", Made.WOVEN_TURNED, ("ffn_gate_exps.weight", "ffn_up_exps.weight"), blocks=True
+        ),
         Rule("mlp.experts.gate_up_proj_bias", Made.WOVEN, ("ffn_gate_exps.bias", "ffn_up_exps.bias")),
-        Rule("mlp.experts.down_proj", Made.TURNED, ("ffn_down_exps.weight",)),
+        Rule("mlp.experts.down_proj", Made.TURNED, ("ffn_down_exps.weight",), blocks=True),
         Rule("mlp.experts.down_proj_bias", Made.SAME, ("ffn_down_exps.bias",)),
     ),
     around=_AROUND,

@@ -12,6 +12,7 @@ from colibri.checkpoint.forms.gguf_tensors import (
     Blocks,
     Join,
     Joined,
+    Packed,
     keys_and_values,
     stacked,
     turned,
@@ -19,11 +20,12 @@ from colibri.checkpoint.forms.gguf_tensors import (
     woven_turned,
 )
 from colibri.checkpoint.forms.reordered import Reordered, pairs_to_halves
-from colibri.checkpoint.source import Stored, format_shape
+from colibri.checkpoint.source import MXFP4, Stored, format_shape
 from colibri.errors import BadInput, shown
 
 _LAYER = re.compile(r"blk\.(0|[1-9][0-9]{0,3})\.")
 _OF_ONE_EXPERT = re.compile(r"(blk\.[0-9]{1,4}\.ffn_(?:gate|up|down))\.(0|[1-9][0-9]{0,3})\.weight")
+_PACKED = {"_blocks": "q", "_scales": "e"}
 _JOINS: dict[Made, tuple[int, Join]] = {
     Made.STACKED: (3, stacked),
     Made.TURNED: (3, turned),
@@ -79,7 +81,17 @@ class _Names:
             return
         if missing:
             raise self._error(f"has no tensor '{missing[0]}', which belongs to others that it has")
-        self._add(target, self._make(rule.made, [self._take(source) for source in sources]))
+        parts = [self._take(source) for source in sources]
+        if rule.blocks and self._all_packed(front):
+            for end, field in _PACKED.items():
+                packed = tuple(Packed(part.raised(3), field) for part in parts)
+                self._add(f"{target}{end}", packed[0] if len(packed) == 1 else Joined(packed, woven))
+            return
+        self._add(target, self._make(rule.made, parts))
+
+    def _all_packed(self, front: str) -> bool:
+        names = (f"{front}ffn_{slot}_exps.weight" for slot in ("gate", "up", "down"))
+        return all(name in self._stored and self._stored[name].form.name == MXFP4 for name in names)
 
     def finish(self) -> dict[str, Stored]:
         """Return all, once none is left."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colibri.checkpoint.files import Bytes
 from colibri.checkpoint.forms.gguf_blocks import BlockFormat, read_blocks
-from colibri.checkpoint.source import Stored
+from colibri.checkpoint.source import BITS, Stored
 
 Values = NDArray[np.generic]
 Join = Callable[[list[Any]], Any]  # rows of each source to rows of the result
@@ -75,15 +75,60 @@ class Blocks:
 
     def rows(self, begin: int, end: int) -> Values:
         """As `Stored.rows`."""
-        inner = self.shape[1:]
-        if self.stride and self.stride * self.shape[0] != self.nbytes:
-            each = [self.entry(index).rows(0, inner[0]) for index in range(begin, end)]
-            return np.stack(each) if each else np.empty((0, *inner), np.float32)
-        if not inner and self.form.values > 1:  # a block is not to be cut
+        if len(self.shape) == 1 and self.form.values > 1:  # a block is not to be cut
             whole = read_blocks(self.file.read(self.begin, self.nbytes), self.form)
             return np.ascontiguousarray(whole[begin:end])
-        raw = self.file.read(self.begin + begin * self._step, (end - begin) * self._step)
-        return read_blocks(raw, self.form).reshape(end - begin, *inner)
+        return read_blocks(self.raw(begin, end), self.form).reshape(end - begin, *self.shape[1:])
+
+    def raw(self, begin: int, end: int) -> bytes | bytearray:
+        """The blocks of entries ``begin..end`` of the outermost axis."""
+        if self.stride * self.shape[0] in (0, self.nbytes):
+            return self.file.read(self.begin + begin * self._step, (end - begin) * self._step)
+        each = self.entry(0).nbytes
+        return b"".join(self.file.read(self.begin + at * self.stride, each) for at in range(begin, end))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A field of the blocks of a tensor in MXFP4, as bytes, in the order of the models that were released in it.
+
+    Attributes:
+        of: the tensor.
+        field: ``q``, 16 bytes of two elements for each block, the first in the lower half; or ``e``, the exponent.
+    """
+
+    of: Blocks
+    field: str
+
+    @property
+    def dtype(self) -> str:
+        """Bytes."""
+        return "U8"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``[..., blocks]`` or ``[..., blocks, 16]``."""
+        layout = self.of.form.layout
+        assert layout is not None
+        return (*self.of.shape[:-1], self.of.shape[-1] // self.of.form.values, *layout[self.field].shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in the file."""
+        return math.prod(self.shape)
+
+    @property
+    def where(self) -> str:
+        """Name of the file."""
+        return self.of.where
+
+    def rows(self, begin: int, end: int) -> Values:
+        """As `Stored.rows`."""
+        found = np.frombuffer(self.of.raw(begin, end), self.of.form.layout)[self.field]
+        if self.field == "q":  # the file has elements i and i + 16 in one byte
+            codes = np.concatenate([found & 15, found >> 4], axis=-1)
+            found = codes[:, 0::2] | (codes[:, 1::2] << 4)
+        return np.ascontiguousarray(found).reshape(end - begin, *self.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -102,8 +147,9 @@ class Joined:
 
     @property
     def dtype(self) -> str:
-        """Those of the parts."""
-        return "joined " + " and ".join(dict.fromkeys(part.dtype for part in self.parts))
+        """That of the parts, where it is one of plain elements."""
+        names = list(dict.fromkeys(part.dtype for part in self.parts))
+        return names[0] if len(names) == 1 and names[0] in BITS else f"joined {' and '.join(names)}"
 
     @property
     def shape(self) -> tuple[int, ...]:
