@@ -150,6 +150,15 @@ def test_a_tensor_that_is_missing_or_too_much(tmp_path: Path) -> None:
     assert load(write(tmp_path, raw)).dropped == ["blk.0.attn_rot_embd.weight: the frequencies follow from rope_theta"]
 
 
+def test_shapes_that_nothing_has(tmp_path: Path) -> None:
+    said = refusal(write(tmp_path, small_llama(more={"rope_freqs.weight": (1 << 16,)})))
+    assert "rope_freqs.weight of shape 65536 is not one factor a pair" in said
+    keys: Keys = {"expert_count": (U32, 2), "expert_used_count": (U32, 1)}
+    for shape, shown in (((1, 5000, 1, 2), "1×5000×1×2"), ((5000, 1, 8), "5000×1×8")):
+        raw = small_llama(keys, more={"blk.0.ffn_up_exps.weight": shape})
+        assert f"ffn_up_exps.weight' of shape {shown} is not one matrix an expert" in refusal(write(tmp_path, raw))
+
+
 def test_files_with_no_tensors(tmp_path: Path) -> None:
     raw = gguf([key("general.architecture", STRING, "llama"), key("llama.block_count", U32, 1)], [])
     assert "has no tensor token_embd.weight" in refusal(write(tmp_path, raw))

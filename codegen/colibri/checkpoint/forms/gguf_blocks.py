@@ -48,6 +48,8 @@ class BlockFormat:
 def read_blocks(raw: bytes | bytearray, form: BlockFormat) -> NDArray[np.float32]:
     """Return the values of whole blocks, one after the other ``[blocks * form.values]``."""
     assert form.layout is not None and form.decode is not None
+    if not raw:
+        return np.empty(0, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is the caller's to refuse
         return form.decode(np.frombuffer(raw, form.layout)).reshape(-1)
 

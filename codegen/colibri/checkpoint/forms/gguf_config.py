@@ -16,12 +16,14 @@ from colibri.checkpoint.forms.gguf_architectures import (
 )
 from colibri.checkpoint.forms.gguf_header import Array, Header, Scalar
 from colibri.checkpoint.forms.gguf_tensors import Blocks
+from colibri.checkpoint.source import format_shape
 from colibri.errors import BadInput, shown
 
 _SOFTMAX, _SIGMOID = 1, 2  # expert_gating_func
 _CORRECTION = "exp_probs_b.bias"
 ROPE_TENSORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 _MOST_LAYERS = 1 << 12
+_MOST_FACTORS = 1 << 15
 
 
 class Keys:
@@ -205,6 +207,10 @@ def _rope(
 ) -> dict[str, Any]:
     """The table ``rope_parameters``."""
     rope: dict[str, Any] = {"rope_theta": keys.number("rope.freq_base") or 10000.0, "rope_type": "default"}
+    for name in ROPE_TENSORS:
+        if name in tensors and (len(tensors[name].shape) != 1 or tensors[name].shape[0] > _MOST_FACTORS):
+            shape = format_shape(tensors[name].shape)
+            raise BadInput(f"{name} of shape {shape} is not one factor a pair", where=keys.where)
     factors = {name: tensors[name].rows(0, tensors[name].shape[0]).tolist() for name in ROPE_TENSORS if name in tensors}
     kind, factor = keys.get("rope.scaling.type") or "none", keys.number("rope.scaling.factor")
     if kind == "none" and keys.number("rope.scale_linear") not in (None, 1.0):

@@ -25,6 +25,7 @@ from colibri.errors import BadInput, shown
 
 _LAYER = re.compile(r"blk\.(0|[1-9][0-9]{0,3})\.")
 _OF_ONE_EXPERT = re.compile(r"(blk\.[0-9]{1,4}\.ffn_(?:gate|up|down))\.(0|[1-9][0-9]{0,3})\.weight")
+_MOST_EXPERTS = 1 << 12
 _PACKED = {"_blocks": "q", "_scales": "e"}
 _JOINS: dict[Made, tuple[int, Join]] = {
     Made.STACKED: (3, stacked),
@@ -139,6 +140,8 @@ class _Names:
         """One matrix for each expert: parts of one tensor, or tensors of their own, as older files have them."""
         if source in self._stored:
             whole = self._take(source).raised(3)
+            if len(whole.shape) != 3 or whole.shape[0] > _MOST_EXPERTS:
+                raise self._error(f"tensor '{source}' of shape {format_shape(whole.shape)} is not one matrix an expert")
             yield from ((expert, whole.entry(expert)) for expert in range(whole.shape[0]))
         for expert, name in self._of_experts.get(source, ()):
             yield expert, self._take(name)
