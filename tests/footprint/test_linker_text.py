@@ -144,3 +144,19 @@ def test_a_section_of_gcc_that_names_no_function() -> None:
 
 def test_limit_of_a_region_without_budget() -> None:
     assert Region("ram", MemoryKind.RAM, 100).limit == 100
+
+
+def test_the_map_of_a_windows_program_by_lld() -> None:
+    """It has one column of addresses, counted from the program's own."""
+    text = """\
+Address  Size     Align Out     In      Symbol
+00001000 00000120  4096 .text
+00001000 00000010    16         /usr/lib/crt2.o:(.text)
+00001000 00000000     0                 main
+00001020 00000100    16         build/libm.a(model.o):(.text$add_8)
+"""
+    assert parse_map(text, 0x1_4000_0000) == [
+        Input(".text", ".text", 0x1_4000_1000, 0x10, "/usr/lib/crt2.o"),
+        Input(".text", "*fill*", 0x1_4000_1010, 0x10, ""),
+        Input(".text", ".text$add_8", 0x1_4000_1020, 0x100, "build/libm.a(model.o)"),
+    ]

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from colibri.boards.load import load_board
@@ -17,11 +18,15 @@ from colibri.generate import Options, generate
 from colibri.package import load_package
 from colibri.testing import check_package
 from colibri.toolchain.build import build_product
+from colibri.toolchain.compiler import clang_for, zig_for
 from colibri.toolchain.find import find_toolchain, try_family
 from colibri.toolchain.places import remember, zig_folders
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "load-moe" / "top1-e4"
-CLANG = ("nucleo-h743zi", "stm32h750b-dk", "riscv-virt-rv32imac", "raspberry-pi-5", "x86-64-v3")
+CLANG = (
+    "nucleo-h743zi", "stm32h750b-dk", "riscv-virt-rv32imac", "raspberry-pi-5", "jetson-orin", "x86-64-v3",
+    "windows-x86-64",
+)  # fmt: skip
 
 
 def need(name: str, family: str) -> None:
@@ -82,6 +87,14 @@ def test_the_same_bits_as_from_gcc(name: str, family: str, tmp_path: Path, monke
         for suffix in ("bin", "hex"):
             assert (folder / f"build/product.{suffix}").stat().st_size
         assert (folder / "build/product.bin").stat().st_size < 1 << 20
+
+
+def test_a_core_that_llvm_knows_by_another_name() -> None:
+    board = load_board("jetson-orin")
+    assert board.toolchain.flags == ("-mcpu=cortex-a78ae",)
+    assert clang_for(board).flags == ("-mcpu=cortex-a78",) and "-mcpu=cortex_a78" in zig_for(board).flags
+    pair = msgspec.structs.replace(board.toolchain, flags=("-mcpu=cortex-a76.cortex-a55",))
+    assert clang_for(msgspec.structs.replace(board, toolchain=pair)).flags == ("-mcpu=cortex-a76",)
 
 
 def test_a_package_names_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ class Image:
         functions: place (on Arm with the Thumb bit) to the names of the functions there, in file order.
         table: the whole symbol table; empty in a stripped file.
         thumb: whether bit 0 of a function's address only says that it is Thumb code (Arm).
+        base: address of a Windows program; else 0.
     """
 
     segments: tuple[Segment, ...]
@@ -84,6 +85,7 @@ class Image:
     functions: dict[Place, tuple[str, ...]]
     table: tuple[Symbol, ...] = ()
     thumb: bool = False
+    base: int = 0
 
 
 def read_image(path: Path, *, hint: str = "build the package again") -> Image:

@@ -14,6 +14,8 @@ _DATA = re.compile(r"^(BYTE|SHORT|LONG|QUAD|SQUAD) ")
 _MAP_START = "Linker script and memory map"
 _LLD_START = re.compile(r"^ +VMA +LMA +Size Align Out +In +Symbol$", re.MULTILINE)
 _LLD_LINE = re.compile(r"^ *([0-9a-f]+) +[0-9a-f]+ +([0-9a-f]+) +\d+ (.*)$", re.MULTILINE)
+_LLD_PE_START = re.compile(r"^Address +Size +Align Out +In +Symbol$", re.MULTILINE)
+_LLD_PE_LINE = re.compile(r"^([0-9a-f]+) +([0-9a-f]+) +\d+ (.*)$", re.MULTILINE)
 _LLD_INPUT = re.compile(r" {8}(\S.*):\((.+)\)")
 
 
@@ -50,17 +52,25 @@ def parse_usage(text: str) -> dict[str, int]:
     return {name: int(number) * _UNITS[unit] for name, number, unit in _USAGE.findall(text)}
 
 
-def parse_map(text: str) -> list[Input]:
-    """Every input section and every fill that the linker placed, in the order of the map."""
-    return _parse_lld(text) if _LLD_START.match(text) else _parse_gnu(text)
+def parse_map(text: str, base: int = 0) -> list[Input]:
+    """Every input section and every fill that the linker placed, in the order of the map.
+
+    Args:
+        base: address of a Windows program, which the map of lld leaves out.
+    """
+    if _LLD_START.match(text):
+        return _parse_lld(_LLD_LINE.findall(text), 0)
+    if _LLD_PE_START.match(text):
+        return _parse_lld(_LLD_PE_LINE.findall(text), base)
+    return _parse_gnu(text)
 
 
-def _parse_lld(text: str) -> list[Input]:
+def _parse_lld(lines: list[tuple[str, str, str]], base: int) -> list[Input]:
     """Three columns: output sections, below each its input sections, below each its symbols. Fills are not named."""
     found: list[Input] = []
     output, end, last = "", 0, 0
-    for address_, size_, what in _LLD_LINE.findall(text):
-        address, size = int(address_, 16), int(size_, 16)
+    for address_, size_, what in lines:
+        address, size = base + int(address_, 16), int(size_, 16)
         if not what.startswith(" "):
             if last < end:
                 found.append(Input(output, "*fill*", last, end - last, ""))

@@ -49,7 +49,7 @@ def read_pe(path: Path) -> Image:
         hint = "build the package again"
         raise BadInput("not a readable 64-bit Windows program", where=path.name, hint=hint) from None
     kept = tuple(sorted((one for one in sections if one.bytes), key=lambda one: one.address))
-    return Image(tuple(map(_segment, kept)), kept, *places(table), table)
+    return Image(tuple(map(_segment, kept)), kept, *places(table), table, base=header.image_base)
 
 
 def _header(data: bytes) -> _Header:

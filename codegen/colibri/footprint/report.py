@@ -254,7 +254,7 @@ def read_pieces(folder: Path, package: Package, image: Path, *, overflowed: bool
         return wasm_pieces(image, map_text, owners, package)
     read = read_pe(image) if package.board.kind is BoardKind.WINDOWS else read_image(image)
     layout = lay_out(read, package.board, overflowed=overflowed)
-    return layout, attribute(read, layout, parse_map(map_text), owners, package)
+    return layout, attribute(read, layout, parse_map(map_text, read.base), owners, package)
 
 
 def _modelled(package: Package) -> Modelled | None:

@@ -151,6 +151,8 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
     target = [part for part in compiler.target if not part.startswith("--sysroot=")]
     link = compiler.link_options(board.kind)
     library = f"$({shlex.join(compiler.library)})" if compiler.library else " ".join(compiler.bare_libraries)
+    if compiler.library and not bare:
+        library = f'-L"$(dirname "{library}")"'
     return {
         "p": prefix,
         "board": board.id,

@@ -22,7 +22,8 @@ class Compiler(msgspec.Struct, frozen=True):
         target: options that make it the board's compiler, before ``flags``.
         flags: processor options of the board, as this compiler spells them.
         linker: options of the link alone.
-        library: command that prints the path of the library that bare metal needs; empty when the compiler finds it.
+        library: command that prints the path of the compiler's library, which bare metal links, and beside which are
+            the others for Windows; empty when the compiler finds it.
     """
 
     family: CompilerFamily
@@ -133,8 +134,8 @@ def gcc_for(board: Board, prefix: str | None = None, cc: str = "") -> Compiler:
 
 
 def clang_for(board: Board, cc: str = "clang") -> Compiler:
-    """Clang with lld; on bare metal with libgcc of the board's gcc."""
-    bare = board.kind is BoardKind.BARE
+    """Clang with lld; on bare metal and for Windows with libgcc of the board's gcc."""
+    gcc = board.kind in (BoardKind.BARE, BoardKind.WINDOWS)
     return Compiler(
         family=CompilerFamily.CLANG,
         cc=(cc,),
@@ -145,7 +146,7 @@ def clang_for(board: Board, cc: str = "clang") -> Compiler:
         flags=_clang_flags(board.toolchain.flags),
         # There is no other for WebAssembly.
         linker=() if board.kind is BoardKind.WASM else ("-fuse-ld=lld",),
-        library=(f"{board.toolchain.prefix}gcc", *board.toolchain.flags, "-print-libgcc-file-name") if bare else (),
+        library=(f"{board.toolchain.prefix}gcc", *board.toolchain.flags, "-print-libgcc-file-name") if gcc else (),
     )
 
 
@@ -183,5 +184,6 @@ def _sysroot(board: Board) -> tuple[str, ...]:
 
 
 def _clang_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """LLVM knows no pairs of cores."""
-    return tuple(re.sub(r"^(-mcpu=[a-z0-9-]+)\.[a-z0-9-]+", r"\1", flag) for flag in flags)
+    """LLVM knows no pairs of cores, and before version 18 not that a Cortex-A78AE is an A78 with lock-step."""
+    first = (re.sub(r"^(-mcpu=[a-z0-9-]+)\.[a-z0-9-]+", r"\1", flag) for flag in flags)
+    return tuple(re.sub(r"^(-mcpu=cortex-a78)ae\b", r"\1", flag) for flag in first)

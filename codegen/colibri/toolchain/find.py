@@ -152,14 +152,13 @@ def _version(installed: Installed) -> str:
 
 
 def _with_library(board: Board, installed: Installed) -> Installed:
-    """A clang that brings its own library for bare metal needs no gcc."""
+    """A clang that brings its own library needs no gcc."""
     compiler = installed.compiler
-    if (
-        compiler.family is not CompilerFamily.CLANG
-        or board.kind is not BoardKind.BARE
-        or not installed.which(compiler.cc[0])
-    ):
+    if compiler.family is not CompilerFamily.CLANG or not compiler.library or not installed.which(compiler.cc[0]):
         return installed
+    if board.kind is not BoardKind.BARE:
+        alone = replace(installed, compiler=msgspec.structs.replace(compiler, library=()))
+        return installed if why_not_link(alone, board) else alone
     asked = ("-rtlib=compiler-rt", "-print-libgcc-file-name")
     own = Path(first_line_of((*installed.command, *asked)))
     if not own.is_file():

@@ -105,14 +105,15 @@ def why_not_link(installed: Installed, board: Board) -> str:
     statically.
     """
     compiler = installed.compiler
-    libraries = list(compiler.bare_libraries) if board.kind is BoardKind.BARE else []
+    bare = board.kind is BoardKind.BARE
+    libraries = list(compiler.bare_libraries) if bare else []
     if compiler.library:
         if installed.which(compiler.library[0]) is None:
-            return (
-                f"has no library for bare metal of its own, and {compiler.library[0]}, which has one, is not installed"
-            )
-        libraries = [first_line_of((installed.which(compiler.library[0]) or "", *compiler.library[1:]))]
-    return _why_not(installed, board, compiler.link_options(board.kind), [one for one in libraries if one])
+            what = "bare metal" if bare else "this system"
+            return f"has no library for {what} of its own, and {compiler.library[0]}, which has one, is not installed"
+        found = first_line_of((installed.which(compiler.library[0]) or "", *compiler.library[1:]))
+        libraries = [found if bare else f"-L{Path(found).parent}"] if found else []
+    return _why_not(installed, board, compiler.link_options(board.kind), libraries)
 
 
 def why_no_flags(installed: Installed) -> str:
