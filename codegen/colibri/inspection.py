@@ -16,7 +16,8 @@ from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import plan_model_bin
 from colibri.errors import printable
 from colibri.generate import Options, make_manifest
-from colibri.graph.graph import StateType
+from colibri.graph.graph import Graph, StateType
+from colibri.graph.ops import Experts
 from colibri.package import Memory
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
@@ -54,8 +55,23 @@ class Fit(msgspec.Struct, frozen=True):
         return (self.flash_left is None or self.flash_left > 0) and (self.ram_left is None or self.ram_left >= 0)
 
 
+class Part(msgspec.Struct, frozen=True):
+    """Weights of one kind in all layers: ``experts``, ``attention``, ….
+
+    Attributes:
+        bytes: scheme to bytes in model.bin, packed for kernels in plain C; without alignment.
+    """
+
+    name: str
+    bytes: dict[str, int]
+
+
 class Inspection(msgspec.Struct, frozen=True):
-    """Facts of a checkpoint; sizes in bytes."""
+    """Facts of a checkpoint; sizes in bytes.
+
+    Attributes:
+        active: parameters without those of the experts that do not run for a token or a sample.
+    """
 
     name: str
     family: str
@@ -72,6 +88,8 @@ class Inspection(msgspec.Struct, frozen=True):
     fits: tuple[Fit, ...]
     warnings: tuple[str, ...] = ()
     source: int = 0
+    active: int = 0
+    parts: tuple[Part, ...] = ()
 
     def to_json(self) -> bytes:
         """Sorted keys, ending in a newline."""
@@ -84,11 +102,10 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
     Raises:
         BadInput: the checkpoint cannot be used.
     """
-    from colibri.graph.ops import Experts
-
     boards = [load_board(name) for name in board_names()]
     fits: list[Fit] = []
     warnings: dict[str, None] = {}
+    parts: dict[str, dict[str, int]] = {}
     for scheme in Scheme:
         for kv in StateType:
             checkpoint = Checkpoint.open(path)
@@ -102,7 +119,12 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             packed, planned = {}, dict[Hashable, Memory]()
             for kernels in dict.fromkeys(board.kernels for board in boards):
                 layouts = plan_layouts(graph, KernelSet(kernels))
-                packed[kernels] = layouts, plan_model_bin(graph, layouts, manifest, "").length
+                file = plan_model_bin(graph, layouts, manifest, "")
+                packed[kernels] = layouts, file.length
+                if kernels == ("portable",) and kv is StateType.F32:
+                    for section in file.sections:
+                        sizes = parts.setdefault(_kind(section.part), {})
+                        sizes[str(scheme)] = sizes.get(str(scheme), 0) + section.bytes
             for board in boards:
                 layouts, weights = packed[board.kernels]
                 left = rooms(board, graph, 1, emulated=False)
@@ -119,6 +141,8 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
         outputs=graph.output_width,
         context=graph.context,
         source=graph.source,
+        active=_active(graph),
+        parts=tuple(Part(name, parts[name]) for name in sorted(parts, key=lambda name: name == "other")),
         experts=graph.expert_counts(),
         top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
         routing=graph.routing,
@@ -127,6 +151,26 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
         warnings=tuple(warnings),
         fits=tuple(fits),
     )
+
+
+def _kind(part: str) -> str:
+    """
+    >>> _kind("layer 3 / expert 5"), _kind("layer 0 / norms"), _kind("embedding"), _kind("manifest")
+    ('experts', 'norms', 'embedding', 'other')
+    """
+    kind = part.rpartition(" / ")[2]
+    return "experts" if kind.startswith("expert ") else "other" if kind in ("header and table", "manifest") else kind
+
+
+def _active(graph: Graph) -> int:
+    """Parameters without those of experts that rest: of each layer's, ``top_k`` run."""
+    resting = 0
+    for op in graph.ops:
+        if experts := op.experts():
+            assert isinstance(op, Experts)
+            whole = sum(graph.weights[name].parameters for slots in experts for name in slots.values())
+            resting += whole * (len(experts) - op.top_k) // len(experts)
+    return graph.parameters() - resting
 
 
 def _fit(board: Board, scheme: str, kv: str, weights: int, memory: Memory, left: Sequence[Room]) -> Fit:
@@ -167,6 +211,9 @@ def print_inspection(facts: Inspection, console: Console) -> None:
         else f"{facts.inputs} inputs, {facts.outputs} outputs"
     )
     console.print(f"{comment_text(facts.name)}: {facts.family}, {facts.parameters:,} parameters, {shape}", markup=False)
+    unit = "token" if facts.kind == "tokens" else "sample"
+    share = f" ({facts.active / facts.parameters:.0%})" if facts.parameters else ""
+    console.print(f"active for a {unit}: {facts.active:,} parameters{share}", markup=False)
     console.print(f"experts: {'/'.join(map(str, facts.experts))}, top {facts.top_k}: {facts.routing}", markup=False)
     if facts.licence:
         console.print(f"licence: {comment_text(facts.licence)}", markup=False)
@@ -197,6 +244,8 @@ def _table(first: str, schemes: Sequence[str]) -> Table:
 def _sizes(facts: Inspection) -> Table:
     schemes = list(dict.fromkeys(fit.scheme for fit in facts.fits))
     sizes = _table("bytes", schemes)
+    for part in facts.parts:
+        sizes.add_row(f"  {part.name}", *(f"{part.bytes[scheme]:,}" for scheme in schemes), style="dim")
 
     def span(scheme: str, size: Callable[[Fit], int], kv: str | None = None) -> str:
         """Of all boards, whose kernels may want the weights and buffers packed in different ways."""

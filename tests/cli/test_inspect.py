@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 from rich.console import Console
+from small_models import write_mixtral
 
-from colibri.inspection import Fit, Inspection, print_inspection
+from colibri.inspection import Fit, Inspection, inspect_checkpoint, print_inspection
 
 SCHEMES = ("f32", "w8a8")
 
@@ -42,3 +44,14 @@ def test_every_some_and_none() -> None:
 def test_no_empty_lists() -> None:
     text = "\n".join(said(*board("large", (9, 9), {"f32": 0})))
     assert "every" in text and "some in" not in text and "none" not in text
+
+
+def test_parts_sum_to_the_file_and_resting_experts_are_not_active(tmp_path: Path) -> None:
+    facts = inspect_checkpoint(write_mixtral(tmp_path / "m", num_local_experts=4, num_experts_per_tok=1), 16)
+    assert {part.name for part in facts.parts} >= {"embedding", "attention", "router", "experts", "norms", "other"}
+    for scheme in ("f32", "w8a8", "w4a16"):
+        file = min(fit.weights for fit in facts.fits if fit.scheme == scheme and fit.board == "stm32f405")
+        parts = sum(part.bytes[scheme] for part in facts.parts)
+        assert 0 <= file - parts < 16 * 200  # alignment, of each of the sections
+    experts = next(part for part in facts.parts if part.name == "experts").bytes["f32"] // 4
+    assert facts.parameters - facts.active == experts * 3 // 4
