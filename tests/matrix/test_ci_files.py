@@ -62,6 +62,20 @@ def test_it_is_valid_by_the_schema_of_the_service(
     assert all(part == part.rstrip() for part in text.split("\n"))
 
 
+def test_what_zizmor_says_of_the_workflow(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing, when actions may be named by a version."""
+    (repository / ".github/workflows").mkdir(parents=True)
+    path = repository / ".github/workflows/firmware.yml"
+    path.write_text(made("github", capsys))
+    (repository / "zizmor.yml").write_text(
+        'rules:\n  unpinned-uses:\n    config:\n      policies:\n        "*": ref-pin\n'
+    )
+    zizmor = Path(sys.executable).with_name("zizmor")
+    command = [zizmor, "--offline", "--config", "zizmor.yml", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.emulator
 def test_its_commands_run(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scripts = {service: script_of(service, made(service, capsys, "-o", "out put")) for service in SCHEMAS}
