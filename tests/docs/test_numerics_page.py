@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -24,11 +25,16 @@ def gelu_tanh(x: np.ndarray) -> np.ndarray:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def gelu(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * np.fromiter(map(math.erfc, -x * math.sqrt(0.5)), np.float64, x.size)
+
+
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "silu": lambda x: x / (1 + np.exp(-x)),
     "tanh": np.tanh,
+    "gelu": gelu,
     "gelu_tanh": gelu_tanh,
 }
 ROWS = re.findall(r"^\| (\w+) \| (all|-?\d+ to \d+) \| ([\d.e-]+) \| (relative|absolute) \|$", PAGE, re.M)

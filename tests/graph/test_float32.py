@@ -12,6 +12,7 @@ from colibri.graph.float32 import lane_dot, lane_sum, quantise, softmax_terms, t
 from colibri.graph.ops.router import top_k
 
 F = np.float32
+erfc = np.vectorize(math.erfc)
 NAN, INF = F(np.nan), F(np.inf)
 
 
@@ -53,6 +54,7 @@ def test_exp_never_falls_by_more_than_a_rounding() -> None:
         ("tanh", np.tanh, 0.0, 2.0**-22),
         ("relu", lambda x: np.maximum(x, 0), 0.0, 0.0),
         ("identity", lambda x: x, 0.0, 0.0),
+        ("gelu", lambda x: 0.5 * x * erfc(-x * math.sqrt(0.5)), 3e-7, 2.0**-24),
         (
             "gelu_tanh",
             lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
@@ -71,7 +73,7 @@ def test_activation_against_float64(name: str, right, relative: float, absolute:
 
 
 def test_every_activation_is_covered_above() -> None:
-    assert set(float32.ACTIVATIONS) == {"sigmoid", "silu", "tanh", "relu", "identity", "gelu_tanh"}
+    assert set(float32.ACTIVATIONS) == {"sigmoid", "silu", "tanh", "relu", "identity", "gelu", "gelu_tanh"}
 
 
 def test_relu_of_nan_and_of_minus_zero_is_plus_zero() -> None:

@@ -32,6 +32,22 @@ _TWO = np.float32(2.0)
 _HALF = np.float32(0.5)
 _GELU_SLOPE = np.float32(float.fromhex("0x1.988454p-1"))
 _GELU_CUBIC = np.float32(float.fromhex("0x1.6e4e26p-5"))
+# erfc(a / sqrt(2)) * e^(a^2 / 2) / 2 as a polynomial in t = 1 / (1 + 0.3 a), highest power first, without a constant:
+# fitted to a relative error below 1.2e-7 for a from 0 to 13.2, where e^(-a^2 / 2) ends.
+_ERFC_SLOPE = np.float32(float.fromhex("0x1.333334p-2"))
+_ERFC_TERMS = tuple(
+    np.float32(float.fromhex(term))
+    for term in (
+        "0x1.27a384p-5",
+        "-0x1.457ec2p-3",
+        "0x1.acbd46p-3",
+        "-0x1.ce6e64p-5",
+        "0x1.0a4e42p-3",
+        "0x1.9768dap-4",
+        "0x1.eee78cp-4",
+        "0x1.e9fb6cp-4",
+    )
+)
 F16_MAX = np.float32(65504.0)
 
 
@@ -114,6 +130,16 @@ def gelu_tanh(x: Float) -> Float:
     return np.asarray((x * _HALF) * (_ONE + tanh(inner)), np.float32)
 
 
+def gelu(x: Float) -> Float:
+    """``x * (1 + erf(x / sqrt(2))) / 2``, as PyTorch's GELU without an approximation."""
+    t = _ONE / (_ONE + np.abs(x) * _ERFC_SLOPE)
+    p = np.full_like(t, _ERFC_TERMS[0])
+    for term in _ERFC_TERMS[1:]:
+        p = p * t + term
+    tail = exp((x * x) * -_HALF) * (p * t)
+    return np.asarray(x * np.where(x > _ZERO, _ONE - tail, tail), np.float32)
+
+
 def clipped_swiglu(gate: Float, up: Float, alpha: float, limit: float) -> Float:
     """``(up + 1) * (gate * sigmoid(gate * alpha))`` with gate at most ``limit`` and up within it; NaN counts as it."""
     most = np.float32(limit)
@@ -134,6 +160,7 @@ ACTIVATIONS: dict[str, Callable[[Float], Float]] = {
     "silu": silu,
     "sigmoid": sigmoid,
     "tanh": tanh,
+    "gelu": gelu,
     "gelu_tanh": gelu_tanh,
 }
 

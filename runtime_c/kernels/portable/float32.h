@@ -158,6 +158,22 @@ static inline float colibri_gelu_tanh(float x)
     return (x * 0.5f) * (1.0f + colibri_tanh(inner));
 }
 
+/* x * (1 + erf(x / sqrt(2))) / 2: p * t is erfc(a / sqrt(2)) * e^(a^2 / 2) / 2 of the magnitude a. */
+static inline float colibri_gelu(float x)
+{
+    const float t = 1.0f / (1.0f + colibri_abs(x) * 0x1.333334p-2f);
+    float p = 0x1.27a384p-5f;
+    p = p * t + -0x1.457ec2p-3f;
+    p = p * t + 0x1.acbd46p-3f;
+    p = p * t + -0x1.ce6e64p-5f;
+    p = p * t + 0x1.0a4e42p-3f;
+    p = p * t + 0x1.9768dap-4f;
+    p = p * t + 0x1.eee78cp-4f;
+    p = p * t + 0x1.e9fb6cp-4f;
+    const float tail = colibri_exp((x * x) * -0.5f) * (p * t);
+    return x * colibri_choose(x > 0.0f, 1.0f - tail, tail);
+}
+
 /* (up + 1) * (gate * sigmoid(gate * alpha)) with gate at most limit and up within it. */
 static inline float colibri_clipped_swiglu(float gate, float up, float alpha, float limit)
 {
