@@ -65,6 +65,7 @@ def test_errors_of_functions(name: str, span: str, stated: str, kind: str) -> No
         (WeightFormat.W4, BufferKind.Q8, "qmax is 127 for k ≤ 8,288", 127),
         (WeightFormat.W8, BufferKind.Q16, "qmax is 32767 for k ≤ 516", 32767),
         (WeightFormat.W4, BufferKind.Q16, "qmax is 32767 for k ≤ 32", 32767),
+        (WeightFormat.FP4, BufferKind.Q16, "qmax is 32767 for k ≤ 21,846", 32767),
     ],
 )
 def test_limits_of_columns(form: WeightFormat, kind: BufferKind, text: str, wanted: int) -> None:

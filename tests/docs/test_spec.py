@@ -35,7 +35,13 @@ MODELS = [
     ("load-moe/top2-e4-norm", Scheme.W8A8),
     ("load-moe/top1-e4", Scheme.W4A16),
     ("shakespeare-moe", Scheme.W4A8),
+    ("gptoss-mxfp4", Scheme.W4A8),
 ]
+
+
+def checkpoint_of(model: str) -> Path:
+    """Folder of an example, or of a variant among the oracles."""
+    return next(path for path in (ROOT / "examples" / model, ROOT / "tests/oracle/variants" / model) if path.is_dir())
 
 
 def record(title: str) -> struct.Struct:
@@ -103,7 +109,7 @@ def made(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-d
     @cache
     def make(model: str, scheme: Scheme, rows: int = 1, board: str = "x86-64-v3") -> tuple[Path, Package]:
         folder = tmp_path_factory.mktemp("spec") / "package"
-        tokens = model == "shakespeare-moe"
+        tokens = not model.startswith("load-moe")
         options = Options(
             scheme,
             StateType.F32,
@@ -112,7 +118,7 @@ def made(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-d
             context=16 if tokens else None,
             drop={0: {1}},
         )
-        return folder, generate(ROOT / "examples" / model, load_board(board), options, folder)
+        return folder, generate(checkpoint_of(model), load_board(board), options, folder)
 
     return make
 
@@ -137,8 +143,8 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
     folder, package = made(model, scheme, board=board)
     data = (folder / "model.bin").read_bytes()
     places = {section.name: section for section in package.sections}
-    context = 16 if model == "shakespeare-moe" else None
-    graph = build_graph(Checkpoint.open(ROOT / "examples" / model), Options(scheme, context=context, drop={0: {1}}))
+    context = None if model.startswith("load-moe") else 16
+    graph = build_graph(Checkpoint.open(checkpoint_of(model)), Options(scheme, context=context, drop={0: {1}}))
     layouts = plan_layouts(graph, KernelSet(package.board.kernels))
     assert set(graph.weights) <= set(places)
     for name, weight in loaded(graph).items():
@@ -181,11 +187,13 @@ def unpack(
         parts["row_scale"] = take(4 * big_n, "<f4")[:n]
     if has_bias:
         parts["bias"] = take(4 * big_n, "<f4")[:n]
-    if form == "w4":
+    if form in ("w4", "fp4"):
         groups = take(big_n * big_k // 32, "u1").reshape(big_n // rows, big_k // 32, rows)
         parts["group_scale"] = groups.transpose(0, 2, 1).reshape(big_n, -1)[:n, : -(-k // 32)]
         packed = take(big_n * big_k // 2, "u1").reshape(-1, 16)
-        tiles = np.concatenate([packed & 15, packed >> 4], axis=1).astype(np.int8) - 8
+        bits = np.concatenate([packed & 15, packed >> 4], axis=1).astype(np.int8)
+        magnitudes = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.int8)  # of floats of 4 bits, doubled
+        tiles = bits - 8 if form == "w4" else magnitudes[bits & 7] * (1 - (bits >> 3) * 2)
     else:
         tiles = take(big_n * big_k * (4 if form == "f32" else 1), "<f4" if form == "f32" else "i1")
     whole = tiles.reshape(big_n // rows, big_k // cols, rows, cols).transpose(0, 2, 1, 3).reshape(big_n, big_k)
