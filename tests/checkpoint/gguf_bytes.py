@@ -1,10 +1,12 @@
-"""GGUF files made byte by byte, whole or wrong."""
+"""GGUF files made byte by byte, whole or wrong, and others by the `gguf` package."""
 
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 from typing import Any
 
+import gguf as package
 import numpy as np
 
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
@@ -99,3 +101,35 @@ def small_llama(
             raw = rng.normal(0, 0.4, shape).astype("<f4").tobytes()
             data += raw + b"\0" * (-len(raw) % 32)
     return gguf([key(name, *v) for name, v in said.items() if v is not None], infos, data)
+
+
+Tensors = dict[str, tuple[np.ndarray, package.GGMLQuantizationType]]
+
+
+def tensors_of(file: Path) -> Tensors:
+    """The tensors of a file, as they are stored, by name."""
+    return {tensor.name: (tensor.data, tensor.tensor_type) for tensor in package.GGUFReader(file).tensors}
+
+
+def rewrite(source: Path, out: Path, tensors: Tensors | None = None, keys: dict[str, int | None] | None = None) -> Path:
+    """Write another file with the keys of one.
+
+    Args:
+        tensors: None for its own.
+        keys: integers that it has instead, or besides; None takes one away.
+    """
+    read, changed = package.GGUFReader(source), keys or {}
+    write = package.GGUFWriter(out, read.fields["general.architecture"].contents())
+    for name, field in read.fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture" and name not in changed:
+            write.add_key_value(name, field.contents(), field.types[0])
+    for name, number in changed.items():
+        if number is not None:
+            write.add_uint32(name, number)
+    for name, (data, kind) in (tensors or tensors_of(source)).items():
+        write.add_tensor(name, data, raw_dtype=kind)
+    write.write_header_to_file()
+    write.write_kv_data_to_file()
+    write.write_tensors_to_file()
+    write.close()
+    return out

@@ -7,12 +7,16 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+from gguf_bytes import rewrite, tensors_of
 
 from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.checkpoint.files import LocalFile
 from colibri.checkpoint.forms import open_form
 from colibri.checkpoint.forms.gguf_blocks import FORMATS
 from colibri.checkpoint.forms.gguf_tensors import Blocks, Joined, stacked
+from colibri.errors import BadInput
+from colibri.golden import compare_with_golden
 
 ORACLE = Path(__file__).parents[1] / "oracle/gguf"
 
@@ -62,8 +66,7 @@ def test_any_rows_of_any_tensor(file: str) -> None:
 
 def test_older_and_fused_layouts_hold_the_same(tmp_path: Path) -> None:
     """Experts one by one, as before they were stored together; q, k and v, gate and up joined, as on request."""
-    read = gguf.GGUFReader(ORACLE / "mixtral.gguf")
-    whole = {tensor.name: (tensor.data, tensor.tensor_type) for tensor in read.tensors}
+    whole = tensors_of(ORACLE / "mixtral.gguf")
     old, fused = dict(whole), dict(whole)
     for name in whole:
         layer, _, stem = name.rpartition(".ffn_")
@@ -78,18 +81,49 @@ def test_older_and_fused_layouts_hold_the_same(tmp_path: Path) -> None:
         fused[f"{layer}.ffn_gate_up_exps.weight"] = np.concatenate([data for data, _ in parts], axis=1), parts[0][1]
     wanted = Checkpoint.open(ORACLE / "mixtral.gguf")
     for number, tensors in enumerate((old, fused)):
-        write = gguf.GGUFWriter(tmp_path / f"{number}.gguf", "llama")
-        for key, field in read.fields.items():
-            if not key.startswith("GGUF.") and key != "general.architecture":
-                write.add_key_value(key, field.contents(), field.types[0])
-        for name, (data, kind) in tensors.items():
-            write.add_tensor(name, data, raw_dtype=kind)
-        write.write_header_to_file()
-        write.write_kv_data_to_file()
-        write.write_tensors_to_file()
-        write.close()
-        found = Checkpoint.open(tmp_path / f"{number}.gguf")
+        found = Checkpoint.open(rewrite(ORACLE / "mixtral.gguf", tmp_path / f"{number}.gguf", tensors))
         assert found.names() == wanted.names() and len(found.names()) == 1 + 2 * (7 + 3 * 5) + 2
         for name in found.names():
             shape = found.shape(name)
             assert np.array_equal(found.take(name, shape), Checkpoint.open(ORACLE / "mixtral.gguf").take(name, shape))
+
+
+def test_latent_attention_as_older_files_have_it(tmp_path: Path) -> None:
+    """Keys and values of all heads from one matrix, and no widths apart from those of the heads."""
+    tensors = tensors_of(ORACLE / "deepseekv2-groups.gguf")
+    for layer in ("blk.0", "blk.1"):
+        (keys, kind), (values, _) = tensors.pop(f"{layer}.attn_k_b.weight"), tensors.pop(f"{layer}.attn_v_b.weight")
+        whole = np.concatenate([keys.swapaxes(1, 2), values], axis=1)
+        tensors[f"{layer}.attn_kv_b.weight"] = np.ascontiguousarray(whole.reshape(-1, whole.shape[-1])), kind
+    changed = {
+        "key_length": 10,
+        "value_length": 5,
+        "head_count_kv": 4,
+        "key_length_mla": None,
+        "value_length_mla": None,
+    }
+    keys_of = {f"deepseek2.attention.{key}": value for key, value in changed.items()}
+    file = rewrite(ORACLE / "deepseekv2-groups.gguf", tmp_path / "old.gguf", tensors, keys_of)
+    assert compare_with_golden(file, ORACLE / "deepseekv2-groups.npz").passed(2e-5)
+
+
+def test_scores_of_deepseek_are_stated_or_seen(tmp_path: Path) -> None:
+    key = "deepseek2.expert_gating_func"
+    for source, number, family in (("deepseekv3", 2, "deepseek_v3"), ("deepseekv2-groups", 1, "deepseek_v2")):
+        for value in (None, number):
+            file = rewrite(ORACLE / f"{source}.gguf", tmp_path / f"{source}-{value}.gguf", keys={key: value})
+            assert compare_with_golden(file, ORACLE / f"{source}.npz").passed(2e-5)
+            assert Checkpoint.open(file).config.text("model_type") == family
+    with pytest.raises(BadInput, match="expert_gating_func is 3, expected 1"):
+        Checkpoint.open(rewrite(ORACLE / "deepseekv3.gguf", tmp_path / "x.gguf", keys={key: 3}))
+
+
+def test_layers_that_predict_further_tokens_are_left_out(tmp_path: Path) -> None:
+    source, tensors = ORACLE / "deepseekv3.gguf", tensors_of(ORACLE / "deepseekv3.gguf")
+    further = {name.replace("blk.1.", "blk.2."): what for name, what in tensors.items() if name.startswith("blk.1.")}
+    further["blk.2.nextn.eh_proj.weight"] = tensors["token_embd.weight"]
+    keys: dict[str, int | None] = {"deepseek2.block_count": 3, "deepseek2.nextn_predict_layers": 1}
+    file = rewrite(source, tmp_path / "x.gguf", tensors | further, keys)
+    assert compare_with_golden(file, ORACLE / "deepseekv3.npz").passed(2e-5)
+    dropped = import_graph(Checkpoint.open(file), ImportOptions()).dropped
+    assert "predicts further tokens" in dropped[0] and len(dropped) == 1
