@@ -18,6 +18,7 @@ from colibri.toolchain.buildfiles import script_name
 DEVICE = Path(__file__).parent / "device"
 SENSOR = sensor("top1-e3-tiny")
 LANGUAGE = ORACLE / "mixtral-base"
+ENCODER = ORACLE / "switch-base"  # and a decoder
 EQUAL = "equal to the reference"
 
 
@@ -26,7 +27,7 @@ def make_export(
 ) -> Path:
     """A package at ``folder/package``, and its export beside it."""
     if not (folder / "package").exists():
-        context = {"context": 32} if source == LANGUAGE else {}
+        context = {LANGUAGE: {"context": 32}, ENCODER: {"context": 20, "source": 24}}.get(source, {})
         make_package(source, folder / "package", board, scheme=Scheme.W8A8, **context)
     export(folder / "package", form, label or Label(), folder / form)
     return folder / form

@@ -9,10 +9,13 @@ import struct
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
-from exporting import SENSOR, everything, make_export, succeed
+from exporting import ENCODER, SENSOR, everything, make_export, succeed
 from small_models import ROOT, make_package
 
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.checkpoint.tokenizer import load_tokenizer
 from colibri.errors import UsageError
 from colibri.export.export import export
@@ -20,8 +23,9 @@ from colibri.export.form import Label
 from colibri.export.web_script import js_literal
 from colibri.export.web_text import words_of
 from colibri.footprint.wasm import read_module
+from colibri.graph.interpret import Reference
 from colibri.package import load_package
-from colibri.passes.quantise import Scheme
+from colibri.passes.quantise import Scheme, quantise_graph
 from colibri.testing import read_cases
 
 SHAKESPEARE = ROOT / "examples/shakespeare-moe"
@@ -75,6 +79,35 @@ def golden(package: Path) -> tuple[str, str]:
     answers = [answer for case in cases if case.op != "I" for answer in case.answers]
     whole = b"".join(struct.pack("<i", one.status) + one.payload for one in answers)
     return f"const requests = {json.dumps(requests)};\n", hashlib.sha256(whole).hexdigest()
+
+
+def test_a_model_with_an_encoder_in_node(tmp_path: Path) -> None:
+    name = install(tmp_path, make_export(tmp_path, "npm", ENCODER, "wasm32"))
+    requests, digest = golden(tmp_path / "package")
+    script = f"""\
+import {{ facts, init }} from "{name}";
+const model = await init();
+{requests}{ASK}
+const said = {{ digest: digest.digest("hex"), facts, made: [...model.generate([17, 4, 99], {{ count: 5 }})] }};
+try {{
+  model.encode(Array(25).fill(1));
+}} catch (error) {{
+  said.refused = error.message;
+}}
+console.log(JSON.stringify(said));
+"""
+    said = node(tmp_path, script)
+    assert said["digest"] == digest
+    assert said["refused"] == "25 tokens, and the source has 24"
+    reference = Reference(import_graph(Checkpoint.open(ENCODER), ImportOptions(20, source=24)))
+    quantise_graph(reference.graph, Scheme.W8A8)
+    reference.encode(np.array([17, 4, 99]))
+    tokens = [reference.graph.start]
+    for _ in range(5):
+        tokens.append(int(reference.extend(np.array(tokens[-1:]))[0].argmax()))
+    assert said["made"] == tokens[1:]
+    with pytest.raises(UsageError, match="no call for the encoder of this model; for that there are npm"):
+        export(tmp_path / "package", "page", Label(), tmp_path / "page")
 
 
 @pytest.mark.parametrize("board", ["wasm32", "wasm32-simd128"])

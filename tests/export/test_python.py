@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from exporting import LANGUAGE, SENSOR, make_export, succeed
+from exporting import ENCODER, LANGUAGE, SENSOR, make_export, succeed
 from small_models import HOST_BOARD
 
 from colibri.cli import main
@@ -36,12 +36,14 @@ for title, op, payload, answers in json.load(open(sys.argv[2])):
         got = [call(model.prefill, words)]
     elif op == "S":
         got = [call(model.step, word) for word in words]
+    elif op == "E":
+        got = [call(model.encode, words)]
     elif op == "R":
         got = [call(model.reset)]
         assert model.position == 0
     else:
         got = [call(model.forward, array("f", raw))]
-    if op == "R" and got[0][0] != 0 or op != "R" and got != answers:
+    if [one[0] for one in got] != [one[0] for one in answers] or op not in "RE" and got != answers:
         print("DIFFERENT", title)
 print("asked")
 """
@@ -64,7 +66,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Python of an environment with both packages, installed by pip with hostile options of the user's."""
     folder = tmp_path_factory.mktemp("python")
     exports = []
-    for source in (SENSOR, LANGUAGE):
+    for source in (SENSOR, LANGUAGE, ENCODER):
         made = make_export(folder / source.name, "python", source, HOST_BOARD)
         (folder / f"{source.name}.json").write_text(json.dumps(cases_of(folder / source.name / "package")))
         exports.append(made)
@@ -79,11 +81,11 @@ def cases_of(package: Path) -> list[tuple[str, str, str, list[list[object]]]]:
     return [
         (case.title, case.op, case.payload.hex(), [[one.status, one.payload.hex()] for one in case.answers])
         for case in read_cases(package)
-        if case.op in "PSFR"
+        if case.op in "PSFRE"
     ]
 
 
-@pytest.mark.parametrize("name", ["top1_e3_tiny", "mixtral_base"])
+@pytest.mark.parametrize("name", ["top1_e3_tiny", "mixtral_base", "switch_base"])
 def test_every_golden_vector(installed: Path, name: str) -> None:
     folder = installed.parents[2]
     assert "equal to the reference" in succeed(installed, "-m", f"{name}_model", cwd=folder)
@@ -107,9 +109,9 @@ def test_damaged_weights_are_refused(installed: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_typed_and_tidy(tmp_path: Path) -> None:
-    folders = [make_export(tmp_path / one.name, "python", one, HOST_BOARD) for one in (SENSOR, LANGUAGE)]
+    folders = [make_export(tmp_path / one.name, "python", one, HOST_BOARD) for one in (SENSOR, LANGUAGE, ENCODER)]
     packages = [path.parent for folder in folders for path in folder.glob("*/__init__.py")]
-    assert len(packages) == 2
+    assert len(packages) == 3
     succeed(sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "types", *packages)
     succeed(sys.executable, "-m", "ruff", "check", "--isolated", "--line-length", "120", *folders)
 

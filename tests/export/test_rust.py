@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from exporting import LANGUAGE, SENSOR, make_export, succeed
+from exporting import ENCODER, LANGUAGE, SENSOR, make_export, succeed
 from small_models import HOST_BOARD
 
 from colibri.cli import main
@@ -25,8 +25,9 @@ def cargo(folder: Path, *arguments: str, **environment: str) -> str:
 HOSTILE = {"CFLAGS": "-O3 -ffast-math -ffp-contract=fast"}
 
 
-def test_a_language_model(tmp_path: Path) -> None:
-    said = cargo(make_export(tmp_path, "rust", LANGUAGE, HOST_BOARD), "test", "--test", "golden", **HOSTILE)
+@pytest.mark.parametrize("source", [LANGUAGE, ENCODER], ids=lambda path: path.name)
+def test_a_language_model(source: Path, tmp_path: Path) -> None:
+    said = cargo(make_export(tmp_path, "rust", source, HOST_BOARD), "test", "--test", "golden", **HOSTILE)
     assert "test result: ok. 5 passed" in said and "warning" not in said
 
 

@@ -119,6 +119,6 @@ def write_sensor(folder: Path, arrays: Mapping[str, np.ndarray] | None = None, *
     return folder
 
 
-def make_package(source: Path, out: Path, board: str = HOST_BOARD, **options: Any) -> Package:
+def make_package(checkpoint: Path, out: Path, board: str = HOST_BOARD, **options: Any) -> Package:
     """Generate."""
-    return generate(source, load_board(board), Options(**options), out)
+    return generate(checkpoint, load_board(board), Options(**options), out)

@@ -66,6 +66,4 @@ def _package_json(model: Model, label: Label, files: list[str]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n"
 
 
-FORM = Form(
-    "npm", "package for npm: WebAssembly and an ES module with types", (BoardKind.WASM,), _files, encoders=False
-)
+FORM = Form("npm", "package for npm: WebAssembly and an ES module with types", (BoardKind.WASM,), _files)

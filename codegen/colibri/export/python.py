@@ -18,6 +18,7 @@ def _files(model: Model, label: Label) -> Files:
         "outputs": facts.outputs,
         "batch": model.package.batch,
         "context": model.package.context,
+        "start": facts.start,
         "statuses": statuses(model),
         "summary_string": json.dumps(model.summary),
         "sources": [f"src/{path}" for path in model.c_files],
@@ -38,8 +39,9 @@ def _files(model: Model, label: Label) -> Files:
         **{f"{folder}/{one.file}": one.data for one in model.weights},
         f"{folder}/golden_inputs.bin": model.vector.inputs,
         f"{folder}/golden_outputs.bin": model.vector.outputs,
+        **({f"{folder}/golden_source.bin": model.vector.source} if model.vector.source else {}),
         "README.md": text("README.md"),
     }
 
 
-FORM = Form("python", "Python package around a shared library: pip install", (BoardKind.LINUX,), _files, encoders=False)
+FORM = Form("python", "Python package around a shared library: pip install", (BoardKind.LINUX,), _files)

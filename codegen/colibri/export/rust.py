@@ -21,6 +21,7 @@ def _files(model: Model, label: Label) -> Files:
         "outputs": facts.outputs,
         "batch": batch,
         "context": model.package.context,
+        "start": facts.start,
         "statuses": statuses(model),
         "summary_string": json.dumps(model.summary),
         "sources": [f"c/src/{path}" for path in model.c_files],
@@ -46,6 +47,7 @@ def _files(model: Model, label: Label) -> Files:
         "tests/golden.rs": text("golden.rs"),
         "tests/golden_inputs.bin": model.vector.inputs,
         "tests/golden_outputs.bin": model.vector.outputs,
+        **({"tests/golden_source.bin": model.vector.source} if model.vector.source else {}),
         "README.md": text("README.md"),
     }
 
@@ -63,5 +65,4 @@ FORM = Form(
     "Rust no_std crate: cargo compiles the C, no other crate is needed",
     (BoardKind.BARE, BoardKind.LINUX),
     _files,
-    encoders=False,
 )

@@ -41,8 +41,9 @@ def _script(name: str, model: Model, more: dict[str, object], module: bool) -> s
 
 def _facts(model: Model) -> dict[str, object]:
     package, shape = model.package, model.package.model
+    encoder = {"source": shape.source, "start": shape.start} if shape.source else {}
     own: dict[str, object] = (
-        {"vocabulary": shape.outputs, "context": package.context}
+        {"vocabulary": shape.outputs, "context": package.context, **encoder}
         if model.tokens
         else {"inputs": shape.inputs, "outputs": shape.outputs, "batch": package.batch, "labels": shape.labels}
     )
