@@ -18,7 +18,6 @@ MODELS = {
     "deepseekv3-base": Options(Scheme.W4A8, F16, context=24),
     "gptoss-base": Options(Scheme.W8A8, prefill=3, context=24),
     "variants/gptoss-mxfp4": Options(Scheme.W4A8, prefill=3, context=24),
-    "variants/gptoss-mxfp4-wide-top1": Options(Scheme.W4A16, F16, context=24),
     "phimoe-base": Options(Scheme.W4A8, F16, prefill=2, context=24),
     "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
@@ -30,6 +29,7 @@ MODELS = {
     "switch-base": Options(Scheme.W8A8, prefill=3, context=20, source=24),
 }
 VARIANTS = {
+    "gptoss-mxfp4-wide-top1": Options(Scheme.W4A16, F16, context=24),
     "deepseekv2-groups-q-rank": Options(Scheme.W8A16, context=24),
     "llama4-biases-temperature": Options(Scheme.F32, F16, prefill=2, context=24),
     "olmoe-clip": Options(Scheme.F32, context=24),

@@ -6,8 +6,10 @@ import doctest
 
 import pytest
 
-from colibri.errors import BadInput
+from colibri.boards.load import load_board
+from colibri.errors import BadInput, ToolMissing
 from colibri.toolchain import quote, zig
+from colibri.toolchain.find import find_toolchain
 from colibri.toolchain.zig import zig_options
 
 CASES = [
@@ -65,6 +67,10 @@ def test_target_and_processor(clang_target: str, flags: str, target: str, option
 def test_a_target_that_it_has_not() -> None:
     with pytest.raises(BadInput, match="no target of zig is known for pdp11"):
         zig_options("pdp11", [])
+    with pytest.raises(BadInput, match="no --stack-first, with which an overflow of the stack traps"):
+        zig_options("wasm32", ["-msimd128"])
+    with pytest.raises(ToolMissing, match=r"no --stack-first, .*; the board's own compiler is clang"):
+        find_toolchain(load_board("wasm32"), "zig")
 
 
 @pytest.mark.parametrize("module", [zig, quote])

@@ -68,11 +68,12 @@ def find_toolchain(board: Board, wanted: str = "") -> Installed:
     if not tried[-1].serves or found is None:
         _refuse_cflags(board, tried[-1])
         refuse_flags(board, tried[-1])
-        hint = (
-            install_hint(board, tried[-1].family)
-            if wanted in ("", *CompilerFamily)
-            else "`colibri doctor` tries it too"
-        )
+        if found is None:
+            hint = f"the board's own compiler is {board.toolchain.family}"
+        elif wanted in ("", *CompilerFamily):
+            hint = install_hint(board, tried[-1].family)
+        else:
+            hint = "`colibri doctor` tries it too"
         said = "; ".join(dict.fromkeys(f"{one.name}: {one.reason}" for one in tried))
         raise ToolMissing(said, where=f"board {board.id}", hint=hint)
     if wrong := fpu_mismatch(found, board):

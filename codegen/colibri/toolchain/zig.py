@@ -80,6 +80,9 @@ def _split(clang_target: str) -> tuple[str, str, str]:
         return arch, "freestanding", end
     if end in ("elf", "unknown", "none") and rest:
         return arch, "freestanding", "none"
+    if arch == "wasm32":
+        what = "zig's linker for WebAssembly has no --stack-first, with which an overflow of the stack traps"
+        raise BadInput(what, where="toolchain.clang_target")
     raise BadInput(f"no target of zig is known for {clang_target}", where="toolchain.clang_target")
 
 
