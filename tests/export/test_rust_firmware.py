@@ -31,8 +31,8 @@ panic = "abort"
 
 
 def compiler_with_sources() -> tuple[Path, Path] | None:
-    """A rustc with cargo beside it, and its sources of core."""
-    for rustc in filter(None, (shutil.which("rustc"), shutil.which("rustc", path="/usr/bin"))):
+    """A rustc with cargo beside it, and its sources of core; what `ci/setup` installs comes first."""
+    for rustc in filter(None, (shutil.which("rustc", path="/usr/bin"), shutil.which("rustc"))):
         core = Path(succeed(rustc, "--print", "sysroot").strip()) / CORE
         if core.is_dir() and Path(rustc).with_name("cargo").exists():
             return Path(rustc), core
