@@ -71,6 +71,8 @@ def test_a_target_that_it_has_not() -> None:
         zig_options("wasm32", ["-msimd128"])
     with pytest.raises(ToolMissing, match=r"no --stack-first, .*; the board's own compiler is clang"):
         find_toolchain(load_board("wasm32"), "zig")
+    with pytest.raises(ToolMissing, match=r"reach the lowest 2 GB alone, .*; the board's own compiler is gcc"):
+        find_toolchain(load_board("riscv-virt-rv64imac"), "zig")
 
 
 @pytest.mark.parametrize("module", [zig, quote])

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from colibri.boards.profile import Board, BoardKind, CompilerFamily
+from colibri.boards.profile import Board, BoardKind, CompilerFamily, Holds
+from colibri.errors import BadInput
 from colibri.toolchain.zig import zig_options
+
+# What code of RISC-V reaches in the model that zig 0.17 compiles its library in, whatever -mcmodel says.
+_LOW = 1 << 31
 
 
 class Compiler(msgspec.Struct, frozen=True):
@@ -154,8 +158,12 @@ def zig_for(board: Board, cc: str = "zig") -> Compiler:
     """Zig, which brings its own linker, compiler library and C library.
 
     Raises:
-        BadInput: it has no such target.
+        BadInput: it has no such target, or its library cannot be linked where the board's code lies.
     """
+    soft = board.kind is BoardKind.BARE and board.cpu.arch == "riscv64" and not board.cpu.fpu
+    if soft and board.region_for(Holds.CODE).origin >= _LOW:
+        what = "zig's routines for floats reach the lowest 2 GB alone, above which the board's code lies"
+        raise BadInput(what, where="toolchain.flags")
     target, flags = zig_options(board.toolchain.clang_target, _clang_flags(board.toolchain.flags))
     return Compiler(
         family=CompilerFamily.ZIG,
