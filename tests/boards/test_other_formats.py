@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
+from report_checks import check_entry, module_depth
+from walls import product_request
 
 from colibri.errors import BadInput
 from colibri.footprint.attribute import GroupKind
@@ -54,6 +56,7 @@ def check_block(found: dict[GroupKind, int], package: Package) -> None:
 
 @pytest.mark.parametrize("board", WASM)
 def test_rows_of_a_module_sum_to_the_file_and_to_its_memory(board: str, make: Make) -> None:
+    pytest.importorskip("wasmtime")
     folder, package, image = made(board, make)
     report = make_report(folder)
     file, memory = report.regions
@@ -74,6 +77,7 @@ def test_rows_of_a_module_sum_to_the_file_and_to_its_memory(board: str, make: Ma
     bounds = {entry.name: entry.bytes for entry in report.stack.entries}
     assert set(bounds) == LINKED
     assert 0 < (bounds["shakespeare_moe_step"] or 0) <= (report.stack.program.bytes or 0) < 256
+    check_entry(module_depth(folder, package, product_request(package)))
     assert (report.stack.reserve, report.stack.margin, report.stack.overflows) == (package.board.stack, 0, False)
 
 

@@ -86,13 +86,17 @@ def hold_plan(folder: Path, lengths: dict[str, int]) -> None:
     package.save(folder)
 
 
+def product_request(package: Package) -> bytes:
+    """What the product reads: a text that fills the context, or 8 samples."""
+    if package.model.kind == "tokens":
+        return np.array([package.context - 3, 4, 5, 6, 7, 8], "<u4").tobytes()
+    samples = np.random.default_rng(1).standard_normal((8, package.model.inputs)).astype("<f4")
+    return np.array([8], "<u4").tobytes() + samples.tobytes()
+
+
 def answers(folder: Path, package: Package, emulator: Emulator, timeout: float = 120.0) -> bytes:
     """What the product prints; in QEMU, run with every access checked against its own segments."""
-    if package.model.kind == "tokens":
-        request = np.array([package.context - 3, 4, 5, 6, 7, 8], "<u4").tobytes()
-    else:
-        samples = np.random.default_rng(1).standard_normal((8, package.model.inputs)).astype("<f4")
-        request = np.array([8], "<u4").tobytes() + samples.tobytes()
+    request = product_request(package)
     image = folder / image_name(package.board, emulator, "product")
     assert build(folder, [image.relative_to(folder).as_posix()])
     plugin = memory_check(image) if emulator.kind.is_qemu else None
