@@ -54,14 +54,14 @@ def check_totals(report: Report, package: Package, folder: Path) -> list[str]:
     image = folder / report.image
     if package.board.kind is BoardKind.WASM:
         return _check_module(report, image)
+    if package.board.kind is BoardKind.WINDOWS:
+        return _check_windows(report, package, image)
     told = ["size -A"]
     listed = sum(size for size, _ in sections(package, image).values())
     outside = parts(report, "between sections", "load image", "ELF header", "no section")
     same("all sections, as size -A lists them", sum(region.used for region in report.regions) - outside, listed)
     if package.board.kind is BoardKind.BARE:
         return [*told, *_check_bare(report, package, image)]
-    if package.board.kind is BoardKind.WINDOWS:
-        return [*told, *_check_windows(report, package, image)]
     loads = re.findall(
         r"^\s*LOAD\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)\s+(.{3})\s", binutils(package, "readelf", "-lW", image), re.M
     )
@@ -122,17 +122,23 @@ def _check_bare(report: Report, package: Package, elf: Path) -> list[str]:
 
 
 def _check_windows(report: Report, package: Package, image: Path) -> list[str]:
-    """The headers' flags say what may be written, and the system maps each section in whole pages."""
-    text = binutils(package, "objdump", "-h", "-p", image)
-    found = re.findall(r"^\s*\d+ \S+\s+([0-9a-f]{8})  [0-9a-f]{16}  .*\n\s+(.*)$", text, re.MULTILINE)
-    loaded = [(int(size, 16), flags) for size, flags in found if "ALLOC" in flags]
+    """The headers say what may be written, the system maps whole pages, and GNU's size lists what a file stores."""
+    command = ["llvm-readobj", "--file-headers", "--sections", str(image)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.findall(
+        r"Name: (\S+) .*?VirtualSize: 0x([0-9A-F]+).*?RawDataSize: (\d+).*?Characteristics \[(.*?)\]", text, re.DOTALL
+    )
+    sizes = {name: int(size, 16) for name, size, _, _ in found}
     for region, writable in zip(report.regions, (False, True), strict=True):
-        mine = [size for size, flags in loaded if ("READONLY" not in flags) is writable]
-        same(f"the sections of {region.name} in objdump -h", region.used, sum(mine))
-    pages = sum(-(-size // _WINDOWS_PAGE) for size, _ in loaded)
-    whole = re.search(r"^SizeOfImage\s+([0-9a-f]+)$", text, re.MULTILINE)
-    same("SizeOfImage", (1 + pages) * _WINDOWS_PAGE, int(whole[1], 16) if whole else None)
-    return ["objdump -h", "SizeOfImage"]
+        mine = [sizes[name] for name, _, _, flags in found if ("MEM_WRITE" in flags) is writable]
+        same(f"the sections of {region.name} in llvm-readobj", region.used, sum(mine))
+    pages = sum(-(-size // _WINDOWS_PAGE) for size in sizes.values())
+    whole = re.search(r"SizeOfImage: (\d+)", text)
+    same("SizeOfImage", (1 + pages) * _WINDOWS_PAGE, int(whole[1]) if whole else None)
+    stored = {name: min(sizes[name], int(raw) or sizes[name]) for name, _, raw, _ in found}
+    listed = {name: size for name, (size, _) in sections(package, image).items()}
+    same("what size -A lists", stored, listed)
+    return ["size -A", "llvm-readobj", "SizeOfImage"]
 
 
 def _check_module(report: Report, image: Path) -> list[str]:
