@@ -22,7 +22,7 @@ LONGEST = 1024  # positions that golden vectors fill; attention to all of a long
 # Each call of the reference goes through the weights anew, so that large models get fewer calls: so many weights in all
 # are a minute or so. A model that then has not even a few dozen calls gets one.
 _WEIGHTS_IN_ALL = 1 << 32
-_FEWEST_CALLS = 32
+_FEWEST_CALLS = 64
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from colibri.graph.weights import AnyMatrix, Vector
 from colibri.passes.pack import Layouts, MatrixLayout, pack_matrix, pack_rows, pack_vector
 from colibri.progress import Advance
 
-_BLOCK = 1 << 18  # weights that are converted together: their floats stay in a processor's second cache
+_BLOCK = 1 << 17  # weights that are converted together: their floats stay in a processor's second cache
 _TASK = 1 << 23  # weights that a thread takes at once
 _MOST_THREADS = 8  # each holds some blocks, and of a matrix stored transposed all of it
 

@@ -140,11 +140,12 @@ class Matrix:
     def combined(self) -> NDArray[np.float64]:
         """Integers times what their group has, ``[n, k]`` in float64: its products with int16 are exact there."""
         assert self.integers is not None
+        if self.group_scale is None:
+            return self.integers.astype(np.float64)
         wide = self.integers.astype(np.int32)  # as floats, a scale of 0 would make negative zeros
-        if self.group_scale is not None:
-            scales = self.group_scale.astype(np.int32)
-            factors = scales if self.format is WeightFormat.W4 else 1 << scales
-            wide *= np.repeat(factors, GROUP, axis=1)[:, : self.shape[1]]
+        scales = self.group_scale.astype(np.int32)
+        factors = scales if self.format is WeightFormat.W4 else 1 << scales
+        wide *= np.repeat(factors, GROUP, axis=1)[:, : self.shape[1]]
         return wide.astype(np.float64)
 
     @cached_property
@@ -250,7 +251,8 @@ Weight = Vector | AnyMatrix
 class Kept:
     """Matrices that were made and stay, since they are small: as many as the first ones that have room."""
 
-    left: int = 1 << 24  # weights; with what the reference makes of them some 12 bytes each
+    left: int = 1 << 22  # weights; with what the reference makes of them some 12 bytes each
+    largest: int = 1 << 20  # weights of one matrix
     made: dict[StoredMatrix, Matrix] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
@@ -262,7 +264,7 @@ class Kept:
             if matrix in self.made:
                 return self.made[matrix]
             size = matrix.shape[0] * matrix.shape[1]
-            if size > self.left:
+            if size > min(self.left, self.largest):
                 return matrix
             self.left -= size
         loaded = matrix.load()

@@ -55,7 +55,7 @@ def group_extremes(dense: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDA
     # Groups of a few values are slow to reduce one by one: so the first four values of all groups, the next four, …
     quads = dense.view(np.complex128).reshape(n * k // GROUP, GROUP // _QUAD)
     apart = np.ascontiguousarray(quads.T).view(np.float32)
-    return _across(np.maximum, apart).reshape(n, -1), _across(np.minimum, apart).reshape(n, -1)
+    return _across(np.maximum, apart).reshape(n, k // GROUP), _across(np.minimum, apart).reshape(n, k // GROUP)
 
 
 def _across(extreme: np.ufunc, apart: NDArray[np.float32]) -> NDArray[np.float32]:
