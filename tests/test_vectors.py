@@ -111,3 +111,17 @@ def test_they_come_back_as_they_were() -> None:
         (64).to_bytes(4, "little"),
         (128).to_bytes(4, "little"),
     ]
+
+
+@pytest.mark.parametrize("prefill", [1, 3])
+@pytest.mark.parametrize("name", ["mixtral-base", "switch-base"])
+def test_a_huge_model_has_few_tokens(name: str, prefill: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load_graph(ORACLE / name, Scheme.W4A8, context=24)
+    monkeypatch.setattr(vectors, "_WEIGHTS_IN_ALL", 63 * graph.parameters())
+    cases = make_vectors(graph, rows=prefill, model_bytes=64, memory_bytes=128)
+    count = max(2, prefill + 1)
+    (prompt,) = (case for case in cases if case.title == f"prompt of {count} tokens")
+    (steps,) = (case for case in cases if case.title == f"the same {count} tokens step by step")
+    assert tokens_of(prompt).size == count == len(steps.answers)
+    assert prompt.answers[0].payload == steps.answers[-1].payload
+    assert cases[-1].answers[0].status == CONTEXT_FULL

@@ -118,7 +118,7 @@ def make_vectors(
     random = np.random.Generator(np.random.PCG64(seed))
     if graph.kind is ModelKind.SAMPLES:
         _sample_cases(graph, rows, script, random)
-    elif _calls(graph) < _FEWEST_CALLS:
+    elif _affordable_calls(graph) < _FEWEST_CALLS:
         progress("numpy reference", 0)
         _few_cases(graph, rows, script, random)
     else:
@@ -126,18 +126,23 @@ def make_vectors(
     return script.cases
 
 
-def _calls(graph: Graph) -> int:
-    return min(LONGEST, _WEIGHTS_IN_ALL // max(1, graph.parameters()))
+def _affordable_calls(graph: Graph) -> int:
+    return _WEIGHTS_IN_ALL // max(1, graph.parameters())
 
 
 def _few_cases(graph: Graph, prefill: int, script: _Script, random: np.random.Generator) -> None:
     """One call for as few tokens as show a step behind another, and a prefill behind a whole one."""
-    count = min(graph.context, max(2, prefill + 1))
-    prompt = random.integers(0, graph.output_width, count).astype("<u4")
+    count, sources = min(graph.context, max(2, prefill + 1)), min(graph.source, prefill + 1)
+    prompt, source = (random.integers(0, graph.output_width, size).astype("<u4") for size in (count, sources))
     reference = Reference(graph)
+    if graph.source:
+        _encode(reference, script, source)
     rows = reference.extend(prompt, all_rows=True)[0]
     script.add(f"prompt of {count} tokens", "P", prompt, _floats(rows[-1]))
-    script.add("reset", "R", None, _word(0, 0))
+    if graph.source:
+        _encode(reference, script, source)
+    else:
+        script.add("reset", "R", None, _word(0, 0))
     script.add(f"the same {count} tokens step by step", "S", prompt, *(_floats(row) for row in rows))
     _refused(reference, script)
 
@@ -229,7 +234,7 @@ def _generation(reference: Reference, script: _Script, prompt: NDArray[np.uint32
     logits = reference.extend(prompt)[0]
     script.add(f"prompt of {prompt.size} tokens", "P", prompt, _floats(logits))
     tokens, answers = [], []
-    longest = _calls(reference.graph)
+    longest = min(LONGEST, _affordable_calls(reference.graph))
     while reference.position < min(context, longest):
         tokens.append(int(np.argmax(logits)))
         logits = reference.extend(np.array(tokens[-1:]))[0]

@@ -29,6 +29,8 @@ def progress_bar() -> Iterator[Progress]:
         def begin(what: str, total: int) -> Advance:
             if 0 < total < _WORTH_A_BAR:
                 return unseen(what, total)
+            for before in bar.task_ids:
+                bar.remove_task(before)
             task = bar.add_task(what, total=total or None)
             return lambda done: bar.advance(task, done)
 
