@@ -139,6 +139,39 @@ def test_quantised_checkpoints(key: str, value: object, words: str, tmp_path: Pa
     assert Checkpoint.open(tmp_path).has(GATE)
 
 
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        *((name, "before it was quantised") for name in ("gptq", "awq", "compressed-tensors", "hqq", "quanto", "aqlm")),
+        ("bitsandbytes", "dequantize() and save_pretrained() of transformers"),
+    ],
+)
+def test_each_scheme_is_named_with_what_to_do(method: str, words: str, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, CONFIG | {"quantization_config": {"quant_method": method, "bits": 4}})
+    with pytest.raises(BadInput) as caught:
+        Checkpoint.open(tmp_path)
+    assert f"quantization_config {method} is not readable as plain weights" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("end", "scheme"),
+    [
+        ("qweight", "gptq or awq"),
+        ("weight_packed", "compressed-tensors"),
+        ("weight.absmax", "bitsandbytes"),
+        ("W_q", "hqq"),
+        ("weight._data", "quanto"),
+    ],
+)
+def test_a_scheme_that_the_config_does_not_name(end: str, scheme: str, tmp_path: Path) -> None:
+    name = f"model.layers.0.self_attn.q_proj.{end}"
+    write_checkpoint(tmp_path, CONFIG, {name: np.ones((2, 2), np.uint8)})
+    with pytest.raises(BadInput) as caught:
+        Checkpoint.open(tmp_path)
+    assert f"tensor '{name}' is packed as {scheme} does" in str(caught.value)
+
+
 def test_licence(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, CONFIG)
     assert Checkpoint.open(tmp_path).licence() is None

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colibri.checkpoint.config import FILE_NAME, Config
+from colibri.checkpoint.config import FILE_NAME
 from colibri.checkpoint.files import read_whole
 from colibri.checkpoint.forms import open_form
 from colibri.checkpoint.leaves import SCALES, leaf
 from colibri.checkpoint.licence import find_licence
+from colibri.checkpoint.quantised import block_of_scales, refuse_packed
 from colibri.checkpoint.source import FP8, MXFP4, Opened, format_shape
 from colibri.checkpoint.text_part import text_part
 from colibri.checkpoint.tokenizer import FILE_NAME as TOKENIZER_NAME
@@ -71,7 +72,8 @@ class Checkpoint:
         self.warnings = opened.warnings
         self._opened = opened
         self._tensors = tensors = opened.tensors
-        self._block = _block_of_scales(opened.config)
+        self._block = block_of_scales(opened.config)
+        refuse_packed(tensors.names(), self.where)
         scales = {f"{name}{SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
         self._packed = self._find_packed()
         parts = {*scales, *(f"{name}{end}" for name in self._packed for end in (_PACKED, _PACKED_SCALES))}
@@ -281,29 +283,3 @@ def _neighbours(name: str, pool: set[str]) -> set[str]:
     at, back = bisect.bisect(forward, name), bisect.bisect(backward, name[::-1])
     near = forward[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]
     return {*near, *(other[::-1] for other in backward[max(0, back - _NEIGHBOURS) : back + _NEIGHBOURS])}
-
-
-def _block_of_scales(config: Config) -> tuple[int, int] | None:
-    """Rows and columns that share a scale, where weights are 8-bit floats; None where they are plain or MXFP4.
-
-    Source: transformers' `FineGrainedFP8Config`, the form in which DeepSeek-V3 was released, and `Mxfp4Config`.
-
-    Raises:
-        BadInput: weights are quantised in another way.
-    """
-    for key in ("quantization_config", "compression_config"):
-        if not config.has(key):
-            continue
-        settings = config.section(key)
-        method = settings.text("quant_method", default="of an unnamed method")
-        block = settings.integers("weight_block_size", minimum=1, maximum=1 << 16)
-        if method == "mxfp4":  # which tensors are so is said by their names
-            return None
-        if method == "fp8" and settings.text("fmt", default="e4m3") == "e4m3" and len(block) == 2:
-            return block[0], block[1]
-        raise config.error(
-            key,
-            f"{shown(method)} is not readable as plain weights",
-            "give the model before it was quantised; Colibri quantises it itself",
-        )
-    return None
