@@ -43,7 +43,9 @@ def bound_text(stack: StackUse) -> str:
     if stack.exception:
         parts += f" + {stack.exception:,} exception frame"
     reserve = f" of {stack.reserve:,} reserved" if stack.reserve else ""
-    return f"{parts} + {stack.margin:,} margin = {stack.needed or 0:,}{reserve}"
+    if stack.margin:
+        parts += f" + {stack.margin:,} margin"
+    return f"{parts} = {stack.needed or 0:,}{reserve}"
 
 
 def path_text(bound: StackBound) -> str:
