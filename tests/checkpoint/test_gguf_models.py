@@ -60,6 +60,8 @@ def test_licence(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[Keys, str]] = {
     "no architecture": ({"general.architecture": None}, "has no general.architecture"),
     "another architecture": ({"general.architecture": (STRING, "mamba*/\n")}, r"'mamba*/\n' is not supported"),
+    "adapter": ({"general.type": (STRING, "adapter")}, "is of the type 'adapter', not a model; merge it"),
+    "projector": ({"general.type": (STRING, "mmproj")}, "is of the type 'mmproj', not a model"),
     "architecture as a number": ({"general.architecture": (U32, 3)}, "has no general.architecture"),
     "a key of another model": (
         {"attention.temperature_scale": (F32, 1.0)},

@@ -30,12 +30,16 @@ class Keys:
     """The keys of one file, each with its architecture's name in front or not."""
 
     def __init__(self, header: Header) -> None:
-        """Look up the architecture. BadInput: there is none."""
+        """Look up the architecture. BadInput: there is none, or the file is a part of a model or an adapter."""
         self._header = header
         self.where = header.file.where
         self.architecture = self.text("general.architecture") or ""
         if not self.architecture:
             raise BadInput("has no general.architecture", where=self.where, hint="it is not a model")
+        kind = self.text("general.type") or "model"
+        if kind != "model":
+            hint = "merge it into its model" if kind == "adapter" else "give the file of the language model"
+            raise BadInput(f"is of the type '{shown(kind)}', not a model", where=self.where, hint=hint)
 
     def own(self) -> list[str]:
         """Return the keys behind the architecture's name."""
