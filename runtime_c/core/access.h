@@ -4,8 +4,15 @@
 
 #include <stdint.h>
 
-/* A kernel with constant shapes: one function for each shape, however often it is called. */
+/* A kernel with constant shapes: one function for each shape, however often it is called. Where gcc vectorises, what it
+ * learns of a kernel for its callers can be wrong: gcc 12.2 took one that stores for one without effect, and left the
+ * call out. There callers learn nothing. */
+#if defined __GNUC__ && !defined __clang__ && \
+    (defined __SSE2__ || defined __ARM_NEON || defined __ARM_FEATURE_MVE || defined __riscv_vector)
+#define COLIBRI_KERNEL static __attribute__((noipa))
+#else
 #define COLIBRI_KERNEL static __attribute__((noinline))
+#endif
 
 /* fp32 values in the model; the packer aligns them. */
 static inline const float *colibri_floats(const uint8_t *bytes)

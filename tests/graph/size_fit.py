@@ -15,6 +15,7 @@ from colibri.footprint.code_size import (
     Measured,
     Routine,
     Sizes,
+    measured_like,
     predict,
     program_buffers,
     table_bytes,
@@ -27,6 +28,7 @@ from colibri.passes.quantise import Scheme
 
 ROUND = 10  # bounds are multiples of it
 MARGIN = 1.5  # from the largest error that was seen to a bound: the user's model is none of these
+_GROUPS = ("code", "tables", "data")  # of `Within`, in its order
 WORTH = 1.0  # bytes of root mean square error that a trait must save
 
 
@@ -63,6 +65,9 @@ def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
     beside = {sample.name: helpers(sample, calls) for sample in samples}
     used = [(kernel, sample) for sample in samples for kernel in kernels(sample.module)]
     inlined = {kernel.kind for kernel, sample in used if kernel.runtime not in sample.bytes.functions}
+    differing = {
+        (kernel.kind, bool(sample.bytes.functions.get(kernel.runtime))) for kernel, sample in used if kernel.varied
+    }
     whole, shared, wrapper = (defaultdict[str, list[tuple[Traits, int]]](list) for _ in range(3))
     for sample in samples:
         seen: set[str] = set()
@@ -85,6 +90,7 @@ def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
         shared={kind: together for kind, (_, together) in bodies.items() if kind in shared},
         wrapper={kind: select(rows) for kind, rows in sorted(wrapper.items())},
         library=library(samples, beside),
+        apart=tuple(sorted(kind for kind in shared if (kind, False) in differing and (kind, True) not in differing)),
     )
     # The rest, beside what is known of the kernels: one constant for each kind of model, and the amounts.
     rest = [sample.bytes.code - predict(sample.module, sample.package, measured).code for sample in samples]
@@ -97,6 +103,18 @@ def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
     fixed = {kind: Fixed(code.pop(kind), tables.pop(kind), data[kind]) for kind in measured.fixed}
     buffers = round(data["buffers"])
     return msgspec.structs.replace(measured, fixed=fixed, program=code, table=tables, buffers=buffers)
+
+
+def adapted(samples: list[Sample], board: Measured, other: Measured) -> Measured:
+    """A board's measurement with the amounts of another, but for what every program has: there the errors cancel."""
+    measured = measured_like(msgspec.structs.replace(board, fixed=other.fixed), other)
+    found = errors(samples, measured)
+    fixed = {}
+    for kind, known in other.fixed.items():
+        own = [sample.kind == kind for sample in samples]
+        off = {group: float(np.mean(np.array(values)[own])) for group, values in found.items()}
+        fixed[kind] = Fixed(**{group: round(getattr(known, group) - off[group], 1) for group in off})
+    return msgspec.structs.replace(measured, fixed=fixed)
 
 
 def body(whole: list[tuple[Traits, int]], shared: list[tuple[Traits, int]]) -> tuple[Traits, Traits]:
@@ -165,6 +183,15 @@ def errors(samples: list[Sample], measured: Measured) -> dict[str, list[int]]:
         for group, values in found.items():
             values.append(getattr(sizes, group) - getattr(sample.bytes, group))
     return found
+
+
+def no_tighter(measured: Measured, other: Measured) -> Measured:
+    """With bounds that are at least those of the board that it is like, of which more models were measured."""
+    within = {
+        scheme: Within(*(max(getattr(one, group), getattr(other.within[scheme], group)) for group in _GROUPS))
+        for scheme, one in measured.within.items()
+    }
+    return msgspec.structs.replace(measured, within=within)
 
 
 def bounded(measured: Measured, samples: list[Sample]) -> Measured:

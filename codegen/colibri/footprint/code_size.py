@@ -20,7 +20,7 @@ from colibri.package import CodeEstimate, Package, Within
 
 TABLE = Path(__file__).with_name("code_size.toml")
 # What the measurement of a board has that is like another.
-OWN = ("compiler", "like", "arch", "kind", "kernels", "flags", "memory", "within")
+OWN = ("compiler", "like", "arch", "kind", "kernels", "flags", "memory", "within", "fixed")
 
 
 class Fixed(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Measured(msgspec.Struct, frozen=True):
     Attributes:
         compiler: with which it was measured.
         like: board of the table whose amounts are taken, since its compiler makes nearly the same of a kernel: then
-            only ``within`` was measured; empty for none.
+            only ``within`` and ``fixed`` were measured; empty for none.
         arch: with ``kind``, ``kernels``, ``flags`` and ``memory``, what of the board file decides.
         memory: of `memory_of`.
         within: by scheme, as gcc is steadier with some kernels than with others.
@@ -59,6 +59,7 @@ class Measured(msgspec.Struct, frozen=True):
         shared: by kind of kernel that becomes one function when there are several, of the traits of the first; a kind
             that is not in ``kernel`` is never inlined, and is one function always.
         wrapper: for the kinds in ``shared``, each kernel that calls that function.
+        apart: kinds in ``shared`` that are not shared when those of a program differ in a constant that they pass on.
         table: of constants: ``kernels`` is for each kernel, ``functions`` for each function of a block.
         library: routines of the compiler, and functions of the runtime that several kinds of kernel share.
         buffers: 1 where the program's own variables count as data; 0 where the linker has them in one piece with the
@@ -81,6 +82,7 @@ class Measured(msgspec.Struct, frozen=True):
     wrapper: dict[str, Traits] = {}
     library: dict[str, Routine] = {}
     buffers: int = 1
+    apart: tuple[str, ...] = ()
 
     def knows(self, kind: str) -> bool:
         """Whether a kind of kernel was measured."""
@@ -235,6 +237,7 @@ def _kernel_bytes(used: list[Kernel], measured: Measured) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for kernel in used:
         shares = kernel.kind in measured.shared and not (kernel.alone and kernel.kind in measured.kernel)
+        shares = shares and not (kernel.varied and kernel.kind in measured.apart)
         if shares:
             sizes.setdefault(kernel.runtime, _bytes(kernel, measured.shared))
         sizes[kernel.name] = 0 if kernel.twin else _bytes(kernel, measured.wrapper if shares else measured.kernel)

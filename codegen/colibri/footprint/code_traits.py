@@ -16,6 +16,7 @@ _CALLEE = re.compile(r"\bcolibri_(?!floats\b|at\b|store)(\w+)\(")
 _SHAPE = re.compile(r"_(\d+(?:x\d+)*)(?:_|$)")
 _TILES = re.compile(r"\bn < (\d+); n \+= (\d+)")
 _ONE = re.compile(r", 1(?=[,)])")
+_CONSTANT = re.compile(r", (-?[\d.][\w.+-]*)(?=[,)])")
 _PADDED = re.compile(r"_in_\d+_to_")
 _FLAG = re.compile(r"\b(?:true|false)\b")
 _ARRAY = re.compile(r"\bstatic const uint32_t \w+\[(\d+)\]")
@@ -36,6 +37,7 @@ class Kernel:
             its arguments that are 1, as for a loop of one turn.
         twin: instance with the same parameters and statements, which the compiler keeps instead; empty for none.
         alone: whether it is the only one of its kind, apart from twins.
+        varied: whether those of its kind differ in a constant that they pass on, such as the width of a norm.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Kernel:
     traits: Traits
     twin: str
     alone: bool
+    varied: bool = False
 
     @property
     def runtime(self) -> str:
@@ -56,10 +59,14 @@ def kernels(module: Module) -> list[Kernel]:
     for one in module.instances:
         first.setdefault((one.params, one.body), one.name)
     used = Counter(_kind(one) for one in module.instances if first[one.params, one.body] == one.name)
+    constants: dict[str, set[tuple[str, ...]]] = {}
+    for one in module.instances:
+        constants.setdefault(_kind(one), set()).add(tuple(_CONSTANT.findall("\n".join(one.body))))
     found = []
     for one in module.instances:
         kind, keeps = _kind(one), first[one.params, one.body]
-        found.append(Kernel(one.name, kind, _traits(one), "" if keeps == one.name else keeps, used[kind] == 1))
+        twin = "" if keeps == one.name else keeps
+        found.append(Kernel(one.name, kind, _traits(one), twin, used[kind] == 1, len(constants[kind]) > 1))
     return found
 
 
