@@ -11,12 +11,14 @@ import pytest
 from make_bad import CONFIG, tiny_mixtral, write_checkpoint
 from small_models import ORACLE, load_graph, write_mixtral
 
+from colibri.boards.load import load_board
 from colibri.checkpoint.source import Tensors
 from colibri.checksum import combined
 from colibri.emit import weights_file
 from colibri.emit.model_bin import plan_model_bin
 from colibri.emit.weights_file import write_model_bin
 from colibri.errors import BadInput
+from colibri.generate import Options, generate, prepare
 from colibri.graph import interpret
 from colibri.graph.interpret import Reference
 from colibri.graph.weights import Kept
@@ -78,6 +80,20 @@ def test_what_cannot_be_read_ends_the_writing(tmp_path: Path) -> None:
     made = plan_model_bin(graph, layouts, b"{}", "")
     with pytest.raises(BadInput, match=r"experts\.3\.w2\.weight: 1 of 384 values are not finite"):
         write_model_bin(tmp_path / "model.bin", made, graph, layouts, lambda done: None)
+
+
+def test_a_fault_in_an_expert_that_no_vector_needs_leaves_no_folder(tmp_path: Path) -> None:
+    arrays = tiny_mixtral(CONFIG | {"num_experts_per_tok": 1})
+    for layer in range(2):  # the last expert is never chosen: its score is that of the one before, which goes first
+        arrays[f"model.layers.{layer}.block_sparse_moe.gate.weight"][3] = 0
+        arrays[f"model.layers.{layer}.block_sparse_moe.gate.weight"][2] = 0
+    arrays["model.layers.1.block_sparse_moe.experts.3.w2.weight"][3, 2] = np.inf
+    write_checkpoint(tmp_path / "m", CONFIG | {"num_experts_per_tok": 1}, arrays)
+    board, options = load_board("stm32f405"), Options(Scheme.W8A8, context=8)
+    prepare(tmp_path / "m", board, options, tmp_path / "far" / "out")  # nothing here has read it
+    with pytest.raises(BadInput, match=r"experts\.3\.w2\.weight: 1 of 384 values are not finite"):
+        generate(tmp_path / "m", board, options, tmp_path / "far" / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
 def test_no_matrix_is_read_before_the_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def write_package(folder: Path, contents: Contents, progress: Progress = unseen)
     folder = resolved_output(folder)
     try:
         _refuse_what_is_not_ours(folder)
+        fresh = [parent for parent in folder.parents if not parent.exists()]
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=".colibri-", dir=folder.parent))
     except OSError as error:
@@ -68,6 +70,10 @@ def write_package(folder: Path, contents: Contents, progress: Progress = unseen)
         raise no_room(str(folder), error, "make room, or choose another folder with -o") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        if not folder.exists():
+            for parent in fresh:
+                with suppress(OSError):  # somebody else has begun to use it
+                    parent.rmdir()
 
 
 def resolved_output(folder: Path) -> Path:
