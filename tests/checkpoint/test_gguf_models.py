@@ -90,6 +90,7 @@ REFUSED: dict[str, tuple[Keys, str]] = {
         "value_length is 6, but keys have 4 values",
     ),
     "a part of a head turned": ({"rope.dimension_count": (U32, 2)}, "dimension_count is 2, but heads have 4 values"),
+    "no number of key heads": ({"attention.head_count_kv": None}, "shape 4×8, expected 8×8"),
     "odd heads": ({"attention.key_length": (U32, 3)}, "head_dim 3 is odd"),
     "more heads than rows": (
         {"attention.head_count_kv": (U32, 4)},

@@ -173,6 +173,15 @@ def test_damaged_tokenizers(tmp_path: Path) -> None:
     count = len(good["tokenizer.ggml.tokens"][1][1])  # type: ignore[index]
     bad: dict[str, tuple[dict[str, tuple[int, Any] | None], str]] = {
         "types": ({"tokenizer.ggml.token_type": (ARRAY, (I32, [1]))}, f"has 1 types for {count} tokens"),
+        "types in words": ({"tokenizer.ggml.token_type": (ARRAY, (STRING, ["x"]))}, "token_type has 'x', expected a"),
+        "types that are no numbers": (
+            {"tokenizer.ggml.token_type": (ARRAY, (F32, [float("nan")]))},
+            "token_type has 'nan', expected a number",
+        ),
+        "scores in words": (
+            {"tokenizer.ggml.model": (STRING, "llama"), "tokenizer.ggml.scores": (ARRAY, (STRING, ["y"]))},
+            "scores has 'y', expected a number",
+        ),
         "tokens": ({"tokenizer.ggml.tokens": (ARRAY, (STRING, ["a"] * count))}, "tokens 0 and 1 are both 'a'"),
         "no tokens": ({"tokenizer.ggml.tokens": None}, f"has {count} types for 0 tokens"),
         "merges": ({"tokenizer.ggml.merges": (ARRAY, (STRING, ["ab"]))}, "a merge 'ab' of no two tokens"),

@@ -198,6 +198,7 @@ def _add_heads(keys: Keys, config: dict[str, Any]) -> None:
     if whole is None and hidden % heads:
         raise keys.error("embedding_length", f"{hidden} is not a multiple of the {heads} heads")
     config["head_dim"] = whole or hidden // heads
+    config.setdefault("num_key_value_heads", heads)
     if value not in (None, config["head_dim"]):
         raise keys.error("attention.value_length", f"is {value}, but keys have {config['head_dim']} values")
     turned = keys.integer("rope.dimension_count")

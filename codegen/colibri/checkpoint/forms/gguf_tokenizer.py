@@ -7,6 +7,7 @@ pieces are merged is named in the file, and is here what the named models' own t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -98,7 +99,7 @@ def _of_pieces(header: Header) -> bytes:
     """SentencePiece's BPE, with a score for each piece."""
     tokens, types = _tokens(header)
     where, begin = header.file.where, _number(header, "bos_token_id", 1)
-    scores = [float(score) for score in header.items(f"{_KEY}scores")]
+    scores = _numbers(header, "scores")
     if len(scores) != len(tokens):
         raise BadInput(f"has {len(scores)} scores for {len(tokens)} tokens", where=where)
     if begin + 1 >= len(tokens):
@@ -200,10 +201,19 @@ def _frame(header: Header, tokens: list[str], cut: _Cut) -> dict[str, Any] | Non
 def _tokens(header: Header) -> tuple[list[str], list[int]]:
     """The tokens by id, and their types."""
     tokens = [str(token) for token in header.items(f"{_KEY}tokens")]
-    types = [int(kind) for kind in header.items(f"{_KEY}token_type")] or [_NORMAL] * len(tokens)
+    types = [int(kind) for kind in _numbers(header, "token_type")] or [_NORMAL] * len(tokens)
     if not tokens or len(types) != len(tokens):
         raise BadInput(f"has {len(types)} types for {len(tokens)} tokens", where=header.file.where)
     return tokens, types
+
+
+def _numbers(header: Header, key: str) -> list[float]:
+    numbers: list[float] = []
+    for item in header.items(f"{_KEY}{key}"):
+        if isinstance(item, str) or not math.isfinite(item):
+            raise BadInput(f"{_KEY}{key} has {shown(str(item))!r}, expected a number", where=header.file.where)
+        numbers.append(item)
+    return numbers
 
 
 def _number(header: Header, key: str, default: int) -> int:
