@@ -13,6 +13,7 @@ from small_models import ORACLE
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.errors import BadInput
 from colibri.golden import compare_with_golden
 from colibri.graph.weights import WeightFormat
 from colibri.passes.quantise import Scheme, quantise_graph
@@ -68,6 +69,14 @@ def test_blocks_of_mxfp4_stay_what_they_are() -> None:
     graph = import_graph(Checkpoint.open(FOLDER / "gptoss-mxfp4.gguf"), ImportOptions(16))
     quantise_graph(graph, Scheme.W8A8)
     assert "are MXFP4 in the checkpoint and rounded again to w8" in graph.warnings[0]
+
+
+def test_gate_and_up_of_different_shapes(tmp_path: Path) -> None:
+    tensors = tensors_of(FOLDER / "gptoss-mxfp4.gguf")
+    data, kind = tensors["blk.1.ffn_up_exps.weight"]
+    tensors["blk.1.ffn_up_exps.weight"] = data[:, :16], kind
+    with pytest.raises(BadInput, match="shapes 3×32×32 and 3×16×32 where they belong together"):
+        Checkpoint.open(rewrite(FOLDER / "gptoss-mxfp4.gguf", tmp_path / "x.gguf", tensors))
 
 
 def test_a_layer_of_which_only_some_matrices_are_mxfp4(tmp_path: Path) -> None:

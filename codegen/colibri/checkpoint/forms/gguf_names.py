@@ -91,8 +91,10 @@ class _Names:
         self._add(target, self._make(rule.made, parts))
 
     def _all_packed(self, front: str) -> bool:
-        names = (f"{front}ffn_{slot}_exps.weight" for slot in ("gate", "up", "down"))
-        return all(name in self._stored and self._stored[name].form.name == MXFP4 for name in names)
+        """Whether all experts of a layer are in MXFP4, and gate and up of one shape."""
+        found = [self._stored.get(f"{front}ffn_{slot}_exps.weight") for slot in ("gate", "up", "down")]
+        same = len({part.raised(3).shape for part in found[:2] if part is not None}) == 1
+        return same and all(part is not None and part.form.name == MXFP4 for part in found)
 
     def finish(self) -> dict[str, Stored]:
         """Return all, once none is left."""
