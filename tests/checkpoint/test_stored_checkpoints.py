@@ -64,7 +64,7 @@ def test_sound(name: str) -> None:
 def test_as_expected(name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = folder_of(f"bad/{name}"), tmp_path / "out"
     said = json.loads((folder / "EXPECT.json").read_text())["expect"]
-    code = main(["generate", str(folder), "--board", "x86-64-v3", "-o", str(out)])
+    code = main(["generate", str(folder), "--board", "x86-64-v3", "--context", "8", "-o", str(out)])
     assert code == (5 if words else 0) and out.exists() == (not words)
     assert "refuse" in said if words else said.startswith("accept")
     assert words in capsys.readouterr().err
