@@ -29,10 +29,11 @@ class SharedObjects:
 
     def __init__(self, store: Path) -> None:
         self._store = store
+        self._lenders: dict[Path, Path] = {}
 
     def lend(self, package: Path) -> None:
         """Give a package that is not built yet what another has left for its compiler."""
-        lender = self._lender(package)
+        lender = self._lenders[package] = self._lender(package)
         if not lender.is_dir():
             return
         for path in _files(lender, *_SOURCES):
@@ -47,8 +48,9 @@ class SharedObjects:
             shutil.copy2(lender / log, package / log)
 
     def keep(self, package: Path) -> None:
-        """Leave the objects of a package that was built, unless another has."""
-        if not all((package / log).is_file() for log in _LOGS) or (lender := self._lender(package)).is_dir():
+        """Leave the objects of a package that was asked about, if it was built and no other has."""
+        lender = self._lenders[package]
+        if lender.is_dir() or not all((package / log).is_file() for log in _LOGS):
             return
         beside = Path(tempfile.mkdtemp(dir=self._store))
         objects = (path for path in _files(package, "build") if _source_of(path).parts[0] in _SOURCES)
