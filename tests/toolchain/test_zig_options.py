@@ -73,6 +73,8 @@ def test_a_target_that_it_has_not() -> None:
         find_toolchain(load_board("wasm32"), "zig")
     with pytest.raises(ToolMissing, match=r"reach the lowest 2 GB alone, .*; the board's own compiler is gcc"):
         find_toolchain(load_board("riscv-virt-rv64imac"), "zig")
+    with pytest.raises(ToolMissing, match=r"no symbols and no map of a Windows program, .*; the board's own compiler"):
+        find_toolchain(load_board("windows-x86-64"), "zig")
 
 
 @pytest.mark.parametrize("module", [zig, quote])

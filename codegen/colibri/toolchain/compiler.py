@@ -158,8 +158,11 @@ def zig_for(board: Board, cc: str = "zig") -> Compiler:
     """Zig, which brings its own linker, compiler library and C library.
 
     Raises:
-        BadInput: it has no such target, or its library cannot be linked where the board's code lies.
+        BadInput: it has no such target, or makes no image for the board that runs and can be reported on.
     """
+    if board.kind is BoardKind.WINDOWS:
+        what = "zig writes no symbols and no map of a Windows program, and a report needs them"
+        raise BadInput(what, where="toolchain.clang_target")
     soft = board.kind is BoardKind.BARE and board.cpu.arch == "riscv64" and not board.cpu.fpu
     if soft and board.region_for(Holds.CODE).origin >= _LOW:
         what = "zig's routines for floats reach the lowest 2 GB alone, above which the board's code lies"
