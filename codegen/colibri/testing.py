@@ -175,7 +175,7 @@ def _memory_plugin(folder: Path, package: Package, image: Path) -> Plugin:
     model, samples = package.model, max(1, package.batch)
     objects = {  # of app/test.c, what it passes to the model
         **{f"{package.prefix}_{block.name}": block.total for block in package.memory.blocks},
-        "tokens": 4 * (max(package.context, package.source) + 1),
+        "tokens": 4 * (max(package.context, model.source) + 1),
         "inputs": 4 * samples * model.inputs,
         "outputs": 4 * samples * model.outputs,
     }
