@@ -56,7 +56,6 @@ NOT_MEASURED = {
     "raspberry-pi-zero-2-w",
     "riscv-virt-rv32gcv",
     "riscv-virt-rv32imafc",
-    "riscv-virt-rv64imac",
     "rk3588",
     "wasm32-simd128",
     "x86-64-v4",
