@@ -17,7 +17,8 @@ from colibri.checkpoint.untrusted import is_there
 from colibri.emit.literals import checked_prefix, identifier
 from colibri.emit.model_bin import ModelBin, plan_model_bin
 from colibri.emit.module import Module, build_module
-from colibri.emit.writer import Contents, resolved_output, write_package
+from colibri.emit.package_text import Contents
+from colibri.emit.writer import resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable
 from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.graph import Graph, ModelKind, Op, StateType

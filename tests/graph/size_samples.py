@@ -14,7 +14,8 @@ from size_models import Case
 
 from colibri.boards.profile import Board, Holds
 from colibri.emit.module import Module
-from colibri.emit.writer import Contents, write_package
+from colibri.emit.package_text import Contents
+from colibri.emit.writer import write_package
 from colibri.footprint.attribute import GroupKind, Piece
 from colibri.footprint.owners import Owner
 from colibri.footprint.report import read_pieces

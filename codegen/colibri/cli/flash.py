@@ -26,7 +26,7 @@ def command(package: Path, tool: str | None, dry_run: bool, as_json: bool) -> No
     import json
 
     from colibri.boards.profile import BoardKind
-    from colibri.emit.writer import region_needs
+    from colibri.emit.package_text import region_needs
     from colibri.errors import DoesNotFit, printable
     from colibri.flash.write import choose, run
     from colibri.package import load_package

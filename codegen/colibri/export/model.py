@@ -13,7 +13,7 @@ import msgspec
 from colibri.boards.profile import BoardKind
 from colibri.checkpoint.untrusted import is_there, read_bounded
 from colibri.emit.literals import comment_text
-from colibri.emit.writer import summary_line
+from colibri.emit.package_text import summary_line
 from colibri.errors import BadInput, shown
 from colibri.package import Package, load_package
 from colibri.vectors import Case, load_vectors
