@@ -167,7 +167,8 @@ def prepare(
 
     recipe = _recipe(graph, options)
     licence = checkpoint.licence()
-    manifest = make_manifest(graph, name, options, licence)
+    origin = checkpoint.origin()
+    manifest = make_manifest(graph, name, options, licence, origin)
     files = _model_files(graph, layouts, frozenset(), manifest)
     module = build_module(graph, layouts, placement, kernels, files, rows)
     if board.hot_region or options.pins.weights:
@@ -211,7 +212,7 @@ def prepare(
     if proven:
         vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=memory_bytes, progress=progress)
     tokenizer = checkpoint.tokenizer() if tokens else None
-    return Contents(package, graph, module, files, layouts, recipe, save_vectors(vectors), licence, tokenizer)
+    return Contents(package, graph, module, files, layouts, recipe, save_vectors(vectors), licence, origin, tokenizer)
 
 
 def _model_files(graph: Graph, layouts: Layouts, hot: Collection[str], manifest: bytes) -> list[ModelBin]:
@@ -282,7 +283,7 @@ def _hash(recipe: bytes) -> str:
     return hashlib.sha256(recipe).hexdigest()[:32]
 
 
-def make_manifest(graph: Graph, name: str, options: Options, licence: str | None) -> bytes:
+def make_manifest(graph: Graph, name: str, options: Options, licence: str | None, origin: str | None) -> bytes:
     """The last section of model.bin, which says what the file is."""
     facts: dict[str, object] = {
         "name": name,
@@ -295,6 +296,8 @@ def make_manifest(graph: Graph, name: str, options: Options, licence: str | None
     }
     if licence is not None:
         facts["licence"] = licence
+    if origin is not None:
+        facts["origin"] = origin
     return msgspec.json.encode(facts)
 
 

@@ -88,6 +88,7 @@ class Inspection(msgspec.Struct, frozen=True):
     fits: tuple[Fit, ...]
     warnings: tuple[str, ...] = ()
     source: int = 0
+    origin: str | None = None
     active: int = 0
     parts: tuple[Part, ...] = ()
 
@@ -115,7 +116,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
             quantise_graph(graph, scheme)
             warnings |= dict.fromkeys(graph.warnings)
             name = printable(checkpoint.name)
-            manifest = make_manifest(graph, name, Options(scheme, kv), checkpoint.licence())
+            manifest = make_manifest(graph, name, Options(scheme, kv), checkpoint.licence(), checkpoint.origin())
             packed, planned = {}, dict[Hashable, Memory]()
             for kernels in dict.fromkeys(board.kernels for board in boards):
                 layouts = plan_layouts(graph, KernelSet(kernels))
@@ -147,6 +148,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
         top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
         routing=graph.routing,
         licence=checkpoint.licence(),
+        origin=checkpoint.origin(),
         dropped=tuple(graph.dropped),
         warnings=tuple(warnings),
         fits=tuple(fits),
@@ -215,6 +217,8 @@ def print_inspection(facts: Inspection, console: Console) -> None:
     share = f" ({facts.active / facts.parameters:.0%})" if facts.parameters else ""
     console.print(f"active for a {unit}: {facts.active:,} parameters{share}", markup=False)
     console.print(f"experts: {'/'.join(map(str, facts.experts))}, top {facts.top_k}: {facts.routing}", markup=False)
+    if facts.origin:
+        console.print(f"origin: {comment_text(facts.origin, 400)}", markup=False)
     if facts.licence:
         console.print(f"licence: {comment_text(facts.licence)}", markup=False)
     for note in facts.dropped:

@@ -172,6 +172,30 @@ def test_a_scheme_that_the_config_does_not_name(end: str, scheme: str, tmp_path:
     assert f"tensor '{name}' is packed as {scheme} does" in str(caught.value)
 
 
+ORIGINS = {
+    "_name_or_path": ({"_name_or_path": "mistralai/Mixtral-8x7B"}, "", "mistralai/Mixtral-8x7B"),
+    "a path of a disk": ({"_name_or_path": "/home/somebody/model"}, "", None),
+    "a relative path": ({"_name_or_path": "../out/checkpoint-3"}, "", None),
+    "not a text": ({"_name_or_path": 3}, "", None),
+    "a base": ({}, "---\nlicense: mit\nbase_model: a/b-1\n---\n", "made from a/b-1"),
+    "bases": (
+        {"_name_or_path": "c/d"},
+        "---\nbase_model:\n- a/b\n  - 'c/d'\n- e/f\ntags: x\n---\n",
+        "c/d; made from a/b, e/f",
+    ),
+    "what is no name": ({}, "---\nbase_model: '*/ </script> | x'\n---\n", None),
+    "no front matter": ({}, "# base_model: a/b\n", None),
+}
+
+
+@pytest.mark.parametrize("case", ORIGINS)
+def test_origin(case: str, tmp_path: Path) -> None:
+    keys, card, expected = ORIGINS[case]
+    write_checkpoint(tmp_path, CONFIG | keys, tiny_mixtral(CONFIG))
+    (tmp_path / "README.md").write_text(card)
+    assert Checkpoint.open(tmp_path).origin() == expected
+
+
 def test_licence(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, CONFIG)
     assert Checkpoint.open(tmp_path).licence() is None

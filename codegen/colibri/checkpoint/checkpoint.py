@@ -15,6 +15,7 @@ from colibri.checkpoint.files import read_whole
 from colibri.checkpoint.forms import open_form
 from colibri.checkpoint.leaves import SCALES, leaf
 from colibri.checkpoint.licence import find_licence
+from colibri.checkpoint.origin import find_origin
 from colibri.checkpoint.quantised import block_of_scales, refuse_packed
 from colibri.checkpoint.source import FP8, MXFP4, Opened, format_shape
 from colibri.checkpoint.text_part import text_part
@@ -229,6 +230,10 @@ class Checkpoint:
     def licence(self) -> str | None:
         """Return the licence that the checkpoint states of itself, one line, or None where it states none."""
         return find_licence(self._opened.folder, self.config, self._tensors.metadata)
+
+    def origin(self) -> str | None:
+        """Return where the checkpoint says that it comes from, one line, or None where it does not say it."""
+        return find_origin(self._opened.folder, self.config, self._tensors.metadata)
 
     def tokenizer(self) -> bytes | None:
         """Return what its tokenizer.json holds, or None where there is no tokenizer. BadInput: it cannot be read."""

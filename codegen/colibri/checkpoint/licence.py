@@ -28,9 +28,14 @@ def find_licence(folder: Folder, config: Config, metadata: Mapping[str, str]) ->
     return shown(" ".join(stated.split())) if stated else None
 
 
-def _from_card(folder: Folder) -> str | None:
+def front_matter(folder: Folder) -> str:
+    """The lines of the model card that machines read; empty where there are none."""
     front = _FRONT_MATTER.search(_text(folder, "README.md"))
-    fields = {key: text.strip("'\"") for key, text in _FIELD.findall(front.group(1))} if front else {}
+    return front.group(1) if front else ""
+
+
+def _from_card(folder: Folder) -> str | None:
+    fields = {key: text.strip("'\"") for key, text in _FIELD.findall(front_matter(folder))}
     licence = fields.get("license")
     return fields.get("license_name", licence) if licence == "other" else licence
 

@@ -30,6 +30,7 @@ class Contents:
     recipe: bytes
     vectors: bytes
     licence: str | None
+    origin: str | None
     tokenizer: bytes | None
 
 
@@ -136,6 +137,7 @@ def package_values(contents: Contents) -> dict[str, object]:
         "routing": model.routing,
         "scheme": package.scheme,
         "licence": comment_text(contents.licence or "", 200),
+        "origin": comment_text(contents.origin or "", 400),
         "dropped": [comment_text(note, 200) for note in graph.dropped],
         "fpu": package.board.cpu.fpu,
         "needs": region_needs(package),

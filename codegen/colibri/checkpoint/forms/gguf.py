@@ -65,12 +65,14 @@ def open_gguf(folder: Folder, name: str) -> Opened:
     tensors = name_tensors(keys, architecture, stored, table)
     kept = MXFP4 if any(rule.blocks for rule in architecture.layer) else ""
     tokenizer, refused = find_tokenizer(headers[0])
-    licence = keys.text("general.license")
+    licence, bases = keys.text("general.license"), "general.base_model.0"
+    origin = keys.text("general.source.repo_url") or keys.text("general.source.url") or keys.text(f"{bases}.repo_url")
+    said = {"license": licence, "origin": origin}
     return Opened(
         name=_PART.sub(r"\g<stem>.gguf", name).removesuffix(SUFFIX),
         folder=folder,
         config=Config(headers[0].file.where, table),
-        tensors=Tensors(tensors, {"license": licence} if licence else {}),
+        tensors=Tensors(tensors, {key: text for key, text in said.items() if text}),
         set_aside=set_aside,
         tokenizer=tokenizer,
         warnings=(*_rounded(headers, kept), *refused),
