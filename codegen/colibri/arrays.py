@@ -14,6 +14,7 @@ from colibri.errors import BadInput, shown
 
 _MOST_BYTES = 512 << 20  # of a file, and of all arrays in it
 _SUFFIX = ".npy"
+_LARGEST = float(np.finfo(np.float32).max)
 Array = NDArray[np.generic]
 
 
@@ -34,6 +35,36 @@ def read_arrays(path: Path) -> dict[str, Array]:
         BadInput: as `read_array`.
     """
     return _read(path, first=False)
+
+
+def token_ids(array: Array, vocabulary: int, where: str) -> NDArray[np.int64]:
+    """The array as token ids ``[tokens]`` or ``[sequences, tokens]``.
+
+    Raises:
+        BadInput: no integers, of another shape, empty, or beyond the vocabulary.
+    """
+    if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or not array.size:
+        shape = " × ".join(str(extent) for extent in array.shape)
+        hint = "save integers, [tokens] or [sequences, tokens]"
+        raise BadInput(f"holds {array.dtype} [{shape}], not tokens", where=where, hint=hint)
+    if array.min() < 0 or array.max() >= vocabulary:
+        raise BadInput(f"has tokens beyond the vocabulary of {vocabulary}", where=where)
+    return array.astype(np.int64)
+
+
+def finite_rows(array: Array, width: int, where: str) -> NDArray[np.float32]:
+    """The array as fp32 rows of ``width`` numbers.
+
+    Raises:
+        BadInput: no numbers, of another shape, empty, or not finite in fp32.
+    """
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != width or not len(array):
+        shape = " × ".join(str(extent) for extent in array.shape)
+        raise BadInput(f"holds {array.dtype} [{shape}], not numbers [samples, {width}]", where=where)
+    wide = array.astype(np.float64)
+    if not np.all(np.abs(wide) <= _LARGEST):
+        raise BadInput("holds numbers that are not finite in fp32", where=where)
+    return wide.astype(np.float32)
 
 
 def _read(path: Path, *, first: bool) -> dict[str, Array]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Advance = Callable[[int], None]
-"""Is told how many bytes more are done."""
+"""Is told how many bytes, or whatever is counted, more are done."""
 
 Progress = Callable[[str, int], Advance]
-"""Is told what begins and how many bytes it takes; 0 where nobody knows."""
+"""Is told what begins and how many bytes, or things of that name, it takes; 0 where nobody knows."""
 
 
 def unseen(what: str, total: int) -> Advance:

@@ -11,6 +11,7 @@ COMMANDS = (
     "check",
     "debug",
     "doctor",
+    "eval",
     "export",
     "flash",
     "generate",

@@ -5,7 +5,7 @@ Several sequences of equal length can run side by side; rows are ordered sequenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,10 +104,14 @@ class Reference:
     Args:
         graph: what to run.
         sequences: independent sequences of equal length side by side (1 on a board).
+        watch: is called after each op.
     """
 
-    def __init__(self, graph: Graph, sequences: int = 1) -> None:
+    def __init__(
+        self, graph: Graph, sequences: int = 1, watch: Callable[[Op, Run], None] = lambda op, run: None
+    ) -> None:
         self.graph = graph
+        self._watch = watch
         self.sequences = sequences
         self.position = 0
         self.source = 0
@@ -174,4 +178,5 @@ class Reference:
         with np.errstate(all="ignore"):
             for op in ops:
                 op.reference(run)
+                self._watch(op, run)
         self.last = run

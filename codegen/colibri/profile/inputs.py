@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.arrays import read_array
+from colibri.arrays import finite_rows, read_array, token_ids
 from colibri.emulate.protocol import Request
 from colibri.errors import BadInput
 from colibri.package import Package
@@ -19,7 +19,6 @@ _SEED = 7
 _CALLS = 60  # of a sample model, built-in inputs
 _EXTREMES = (0.0, 1e-41, 1e-30, 1e6)  # times the first call's samples: zeros, denormals, very small, very large
 _SEQUENCES, _POSITIONS = 4, 24  # of a token model, built-in inputs for the spread
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -105,15 +104,7 @@ def read_inputs(path: Path, package: Package, most: int) -> Inputs:
 
 
 def _tokens(path: Path, package: Package, most: int) -> Inputs:
-    array = read_array(path)
-    if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or not array.size:
-        raise BadInput(
-            f"holds {array.dtype} of {array.ndim} dimensions, not tokens",
-            where=str(path),
-            hint="save integers, [tokens] or [sequences, tokens]",
-        )
-    if array.min() < 0 or array.max() >= package.model.outputs:
-        raise BadInput(f"has tokens beyond the vocabulary of {package.model.outputs}", where=str(path))
+    array = token_ids(read_array(path), package.model.outputs, str(path))
     context = package.context
     flat = array.reshape(1, -1) if array.ndim == 1 else array
     pieces, left = [], most
@@ -135,11 +126,4 @@ def _samples(path: Path, width: int, labels: Sequence[str]) -> NDArray[np.float3
         from colibri.samples import read_samples
 
         return read_samples(path, width, labels)
-    array = read_array(path)
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != width:
-        shape = " × ".join(str(extent) for extent in array.shape)
-        raise BadInput(f"holds {array.dtype} [{shape}], not numbers [samples, {width}]", where=str(path))
-    wide = array.astype(np.float64)
-    if not np.all(np.abs(wide) <= _LARGEST):
-        raise BadInput("holds numbers that are not finite in fp32", where=str(path))
-    return wide.astype(np.float32)
+    return finite_rows(read_array(path), width, str(path))
