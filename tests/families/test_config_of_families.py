@@ -15,7 +15,7 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.errors import BadInput, UsageError
 from colibri.graph.graph import Graph
-from colibri.graph.ops import Attention
+from colibri.graph.ops import Attention, GroupedRouter
 from colibri.graph.weights import Vector
 
 DELETED = object()
@@ -87,6 +87,23 @@ def graph_of(folder: Path, name: str, changes: dict[str, Any], context: int | No
             {"rope_parameters": {"rope_theta": 5.0}, "rope_theta": 7.0},
             "rope_theta is 7.0 but rope_parameters.rope_theta is 5.0",
         ),
+        (
+            "phimoe-base",
+            {"rope_parameters": YARN | {"short_mscale": 1.2, "long_mscale": 1.2}},
+            "rope_parameters.rope_type 'yarn' is not supported; one of default, longrope",
+        ),
+        (
+            "gptoss-base",
+            {"rope_parameters": DELETED, "rope_scaling": None},
+            "rope_scaling is null, which transformers 4 reads as plain rope and transformers 5 as yarn",
+        ),
+        (
+            "variants/mistral-window",
+            {"use_sliding_window": False},
+            "use_sliding_window is false, but sliding_window is 4, which this model type always has",
+        ),
+        ("switch-base", {"router_dtype": "bfloat16"}, "router_dtype is 'bfloat16'; routers run in float32"),
+        ("deepseekv2-lite", {"rope_interleave": False}, "rope_interleave is false, which this model type does not"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -94,6 +111,84 @@ def test_one_line_names_the_key(tmp_path: Path, name: str, changes: dict[str, An
     with pytest.raises(BadInput) as caught:
         loaded(graph_of(tmp_path / "m", name, changes))
     assert words in str(caught.value) and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "words"),
+    [
+        (
+            "llama-llama3rope-tied",
+            "final_logit_softcapping",
+            30.0,
+            "is 30.0, which has no meaning for model type llama",
+        ),
+        ("llama-llama3rope-tied", "use_qk_norm", True, "is True, which has no meaning for model type llama"),
+        ("llama-llama3rope-tied", "rope_interleave", True, "is True, which has no meaning for model type llama"),
+        ("mixtral-base", "scoring_func", "sigmoid", "is 'sigmoid', which has no meaning for model type mixtral"),
+        ("mixtral-base", "attention_multiplier", 0.5, "is 0.5, which has no meaning for model type mixtral"),
+        (
+            "mixtral-base",
+            "layer_types",
+            ["linear_attention"] * 2,
+            "is set, which has no meaning for model type mixtral",
+        ),
+        ("mixtral-base", "layer_types", ["full_attention", "sliding_attention"], "is set, which has no meaning"),
+        ("qwen3moe-base", "routed_scaling_factor", 2.5, "is 2.5, which has no meaning for model type qwen3_moe"),
+        ("olmoe-base", "embedding_multiplier", 12.0, "is 12.0, which has no meaning for model type olmoe"),
+    ],
+)
+def test_a_key_of_another_family_that_means_something(
+    tmp_path: Path, name: str, key: str, value: object, words: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        graph_of(tmp_path / "m", name, {key: value})
+    assert f"{key} {words}" in str(caught.value) and "remove the key" in str(caught.value)
+
+
+def test_a_key_of_another_family_inside_the_table_of_positions(tmp_path: Path) -> None:
+    rope = {"rope_type": "default", "rope_theta": 1e4, "llama_4_scaling_beta": 0.1}
+    with pytest.raises(BadInput, match=r"rope_parameters\.llama_4_scaling_beta is 0\.1, which has no meaning"):
+        graph_of(tmp_path / "m", "mixtral-base", {"rope_parameters": rope})
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("mixtral-base", {"layer_types": ["full_attention"] * 2, "scoring_func": "softmax", "logits_scaling": 1.0}),
+        ("mixtral-base", {"final_logit_softcapping": None, "routed_scaling_factor": 1, "use_qk_norm": False}),
+        ("qwen3moe-base", {"use_qk_norm": True, "sliding_window": 4096, "max_window_layers": 28}),
+        ("granitemoe-base", {"attention_multiplier": 0.5, "position_embedding_type": "rope"}),
+    ],
+)
+def test_keys_that_are_read_or_change_nothing(tmp_path: Path, name: str, changes: dict[str, Any]) -> None:
+    graph_of(tmp_path / "m", name, changes)
+
+
+def windows_of(folder: Path, name: str, changes: dict[str, Any]) -> list[int]:
+    return [op.window for op in graph_of(folder, name, changes).ops if isinstance(op, Attention)]
+
+
+def test_which_layers_of_qwen_have_windows(tmp_path: Path) -> None:
+    name = "variants/qwen2-windows"
+    assert windows_of(tmp_path / "a", name, {"layer_types": DELETED}) == [0, 6, 6]
+    assert windows_of(tmp_path / "b", name, {"layer_types": DELETED, "sliding_window": None}) == [0, 0, 0]
+    name, old = "variants/qwen2moe-windows", {"layer_types": DELETED}
+    assert windows_of(tmp_path / "c", name, old | {"max_window_layers": 0}) == [0, 0, 0]
+    assert windows_of(tmp_path / "d", name, old | {"max_window_layers": 3}) == [5, 0, 5]
+
+
+def test_groups_of_the_original_where_the_key_is_absent(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path / "a", "deepseekv3-base", {"topk_group": DELETED})
+    assert {op.groups_kept for op in graph.ops if isinstance(op, GroupedRouter)} == {4}
+
+
+def test_empty_shared_experts_are_dropped_but_not_full_ones(tmp_path: Path) -> None:
+    dropped = import_graph(Checkpoint.open(ORACLE / "variants/deepseekv3-no-shared-experts"), ImportOptions()).dropped
+    assert any("shared_experts" in line and "n_shared_experts is 0" in line for line in dropped)
+    with pytest.raises(
+        BadInput, match=r"tensor\(s\) that this model does not have: 'model.layers.1.mlp.shared_experts"
+    ):
+        graph_of(tmp_path / "m", "deepseekv3-base", {"n_shared_experts": 0})
 
 
 def test_more_positions_than_any_table_has(tmp_path: Path) -> None:
@@ -122,6 +217,15 @@ def test_the_base_may_stand_in_the_older_table(tmp_path: Path) -> None:
     one = rope_of(tmp_path / "a", {"rope_parameters": DELETED, "rope_scaling": YARN | {"rope_theta": 50.0}})
     two = rope_of(tmp_path / "b", {"rope_parameters": YARN, "rope_theta": 50.0})
     assert all(np.array_equal(left, right) for left, right in zip(one, two, strict=True))
+
+
+def test_usual_positions_of_gpt_oss(tmp_path: Path) -> None:
+    yarn = {"rope_type": "yarn", "factor": 32.0, "truncate": False, "original_max_position_embeddings": 4096}
+    said = graph_of(tmp_path / "a", "gptoss-base", {"rope_parameters": yarn | {"rope_theta": 150000.0}})
+    usual = graph_of(tmp_path / "b", "gptoss-base", {"rope_parameters": DELETED})
+    for name in ("rope_coarse", "rope_fine"):
+        one, two = said.weights[name], usual.weights[name]
+        assert isinstance(one, Vector) and isinstance(two, Vector) and np.array_equal(one.values, two.values)
 
 
 def test_longrope_with_two_scales_changes_on_the_way(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
 
 from colibri.checkpoint.files import Bytes, read_whole
@@ -30,11 +30,13 @@ class Config:
         where: how errors name the file.
         table: the values as parsed.
         prefix: dotted path of this table in the file, with the dot at its end; empty for the file itself.
+        asked: dotted paths of the keys that were asked for, in this table and in those inside it.
     """
 
     where: str
     table: Mapping[str, Any]
     prefix: str = ""
+    asked: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
     def read(cls, file: Bytes) -> Config:
@@ -48,6 +50,14 @@ class Config:
     def error(self, key: str, what: str, hint: str = "") -> BadInput:
         """Return (not raise) the BadInput that says `what` of `key`: ``FILE: KEY what; hint``."""
         return BadInput(f"{shown(self.prefix + key)} {what}", where=self.where, hint=hint)
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the keys of this table that nothing asked for so far and that are not null, sorted."""
+        return tuple(
+            sorted(
+                key for key, value in self.table.items() if value is not None and self.prefix + key not in self.asked
+            )
+        )
 
     def has(self, key: str) -> bool:
         """Return whether `key` (or one of its alternatives) is present and not null."""
@@ -141,10 +151,12 @@ class Config:
         name, value = found
         if not isinstance(value, dict):
             raise self._unexpected(name, value, "an object {…}")
-        return Config(self.where, value, f"{self.prefix}{name}.")
+        return Config(self.where, value, f"{self.prefix}{name}.", self.asked)
 
     def _find(self, key: str) -> tuple[str, Any] | None:
-        present = [(name, self.table[name]) for name in key.split("|") if self.table.get(name) is not None]
+        names = key.split("|")
+        self.asked.update(self.prefix + name for name in names)
+        present = [(name, self.table[name]) for name in names if self.table.get(name) is not None]
         for name, value in present[1:]:
             if not _same(value, present[0][1]):
                 raise self.error(
@@ -202,8 +214,12 @@ class Rope:
     settings: Config
 
 
-def read_rope(config: Config, *, default_theta: float = 10000.0) -> Rope:
+def read_rope(config: Config, *, default_theta: float = 10000.0, default: Mapping[str, object] | None = None) -> Rope:
     """Read ``rope_parameters {rope_theta, rope_type, …}`` or the older ``rope_theta`` with ``rope_scaling``.
+
+    Args:
+        default_theta: where no ``rope_theta`` is given.
+        default: table where there is neither; None means the kind ``default``.
 
     Raises:
         BadInput: a wrong type, both forms present and contradicting each other, or one table per layer type; or only a
@@ -216,6 +232,8 @@ def read_rope(config: Config, *, default_theta: float = 10000.0) -> Rope:
         for name, value in table.table.items():
             if isinstance(value, dict):
                 raise table.error(name, "is a table of its own", "one rope for all layers is supported")
+    if not tables and default is not None:
+        tables = [Config(config.where, default, f"{config.prefix}rope_parameters.")]
     kinds = [table.text("rope_type|type", default="default") for table in tables]
     if len(set(kinds)) > 1:
         raise config.error("rope_scaling", f"has the type '{shown(kinds[1])}' but rope_parameters '{shown(kinds[0])}'")

@@ -74,6 +74,8 @@ def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     Raises:
         BadInput: unknown family, or the checkpoint contradicts its config.
     """
+    from colibri.checkpoint.families.unread import refuse_unread
+
     config = checkpoint.config
     model_type = config.optional_text("model_type")
     if model_type is None:
@@ -94,6 +96,7 @@ def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
             hint=f"supported model types: {', '.join(family_names())}",
         )
     graph = importer(checkpoint, options)
+    refuse_unread(config, graph)
     graph.warnings += checkpoint.warnings
     graph.dropped += _told(checkpoint.finish())
     return graph

@@ -5,7 +5,7 @@ An importer reads what is its own, then calls a `Builder` layer by layer; the pa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +28,10 @@ ACTIVATIONS = {
     "swish": "silu",
     "relu": "relu",
     "gelu": "gelu",
+    "gelu_python": "gelu",
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
 }
 WIDEST_HEAD = 1 << 16  # values
 _MOST_LAYERS, _MOST_POSITIONS = 1 << 12, 1 << 24  # tables have a row for each
@@ -233,14 +235,21 @@ class Builder:
 
     # ---- before, inside and behind the layers ----
 
-    def rope(self, default_theta: float) -> Rotary:
+    def rope(
+        self, default_theta: float, *, default: Mapping[str, object] | None = None, mscales: bool = False
+    ) -> Rotary:
         """Read how positions turn heads, and add the tables.
+
+        Args:
+            default: parameters where the config has no table of them.
+            mscales: as `rotary` has it.
 
         Raises:
             BadInput, UsageError: as `rotary`.
         """
         n, config = self.numbers, self.checkpoint.config
-        turned = rotary(config, read_rope(config, default_theta=default_theta), n.head_dim, n.context, n.longest)
+        rope = read_rope(config, default_theta=default_theta, default=default)
+        turned = rotary(config, rope, n.head_dim, n.context, n.longest, mscales=mscales)
         coarse, fine, _ = rope_tables(turned.frequencies, n.context, turned.factor)
         self.graph.weights.update(
             {"rope_coarse": Vector(coarse, derived=True), "rope_fine": Vector(fine, derived=True)}
@@ -248,12 +257,17 @@ class Builder:
         self.checkpoint.drop("model.layers.*.self_attn.rotary_emb", "the frequencies follow from rope_theta")
         return turned
 
-    def embedding(self) -> None:
-        """The first op."""
+    def embedding(self, *, head_bias: bool = False) -> None:
+        """The first op.
+
+        Args:
+            head_bias: whether logits have a bias; the matrix has it where it makes them, too.
+        """
         n = self.numbers
         tokens = self.graph.buffer(Graph.INPUT, BufferKind.TOKENS, 1)
         values = self.checkpoint.claim("model.embed_tokens.weight", (n.vocab, n.hidden), "vocab_size")
-        table = self.dense("embedding", self.equal_to_head(values) if n.tied else values)
+        bias = self.checkpoint.claim("lm_head.bias", (n.vocab,), "vocab_size") if n.tied and head_bias else None
+        table = self.dense("embedding", self.equal_to_head(values) if n.tied else values, bias)
         self.op(Embedding(None, "embedding", tokens, self.floats("x", n.hidden), table, n.vocab, n.hidden))
 
     def attention(self, layer: int, form: AttentionForm) -> None:

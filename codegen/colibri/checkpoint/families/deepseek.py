@@ -16,6 +16,7 @@ from colibri.checkpoint.config import Config, read_rope
 from colibri.checkpoint.families import ImportOptions
 from colibri.checkpoint.families.decoder import WIDEST_HEAD, Builder, read_numbers
 from colibri.checkpoint.families.feed_forward import (
+    GATE_UP_DOWN,
     Grouping,
     Mixture,
     add_mixed,
@@ -42,7 +43,7 @@ _NAMES = Names(
     r"|kv_a_proj_with_mqa\.weight|(?:q_a|kv_a)_layernorm\.weight)"
     r"|mlp\.gate\.(?:weight|e_score_correction_bias)"
     r"|mlp\.experts\.(?:(?P<expert>[0-9]+)\.(?:gate|up|down)_proj\.weight|gate_up_proj|down_proj)"
-    r"|mlp\.(?:shared_experts\.)?(?:gate|up|down)_proj\.weight"
+    r"|mlp\.(?:shared_experts\.)?(?:gate|up|down)_proj\.(?:weight|bias)"
 )
 
 
@@ -76,13 +77,15 @@ def load_v2(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     """
     config = checkpoint.config
     config.text("scoring_func", choices=("softmax",), default="softmax")
+    if not config.boolean("rope_interleave", default=True):
+        raise config.error("rope_interleave", "is false, which this model type does not have")
     method = config.text("topk_method", choices=("greedy", "group_limited_greedy"), default="greedy")
     scale = config.number("routed_scaling_factor", minimum=1e-6, default=1.0)
     form = replace(_mixture(config, renormalise=False), scale=scale)
     if method == "group_limited_greedy":
         groups, kept = _groups(config, form)
         form = replace(form, grouping=Grouping("softmax", groups, kept, best=1))
-    return _load(checkpoint, options, form, pairs=True)
+    return _load(checkpoint, options, form, pairs=True, mlp_bias=config.boolean("mlp_bias", default=False))
 
 
 def load_v3(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
@@ -95,7 +98,7 @@ def load_v3(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     config.text("scoring_func", choices=("sigmoid",), default="sigmoid")
     config.text("topk_method", choices=("noaux_tc",), default="noaux_tc")
     form = _mixture(config, renormalise=config.boolean("norm_topk_prob", default=True))
-    groups, kept = _groups(config, form)
+    groups, kept = _groups(config, form, usual=(8, 4))
     scale = config.number("routed_scaling_factor", minimum=1e-6, default=2.5)
     grouping = Grouping("sigmoid", groups, kept, best=2, correction="e_score_correction_bias")
     form = replace(form, scale=scale, grouping=grouping)
@@ -106,10 +109,12 @@ def _mixture(config: Config, *, renormalise: bool) -> Mixture:
     return read_mixture(config, experts="n_routed_experts", width="moe_intermediate_size", renormalise=renormalise)
 
 
-def _groups(config: Config, form: Mixture) -> tuple[int, int]:
-    """Number of groups, and of those that are kept."""
-    groups = config.integer("n_group", minimum=1, default=1)
-    kept = config.integer("topk_group", minimum=1, default=1)
+def _groups(config: Config, form: Mixture, usual: tuple[int, int] = (1, 1)) -> tuple[int, int]:
+    """Number of groups, and of those that are kept; ``usual`` where a key is absent, 1 where it is null."""
+    groups, kept = (
+        config.integer(name, minimum=1, default=1 if name in config.table else absent)
+        for name, absent in zip(("n_group", "topk_group"), usual, strict=True)
+    )
     if form.experts % groups:
         raise config.error("n_group", f"{groups} does not divide the {form.experts} experts")
     if kept > groups:
@@ -144,7 +149,9 @@ def _read_latent(config: Config, *, pairs: bool) -> _Latent:
     )
 
 
-def _load(checkpoint: Checkpoint, options: ImportOptions, form: Mixture, *, pairs: bool) -> Graph:
+def _load(
+    checkpoint: Checkpoint, options: ImportOptions, form: Mixture, *, pairs: bool, mlp_bias: bool = False
+) -> Graph:
     config = checkpoint.config
     latent = _read_latent(config, pairs=pairs)
     numbers = read_numbers(config, options, eps=1e-6, head_dim=latent.turned)
@@ -160,7 +167,7 @@ def _load(checkpoint: Checkpoint, options: ImportOptions, form: Mixture, *, pair
     for layer in range(numbers.layers):
         _attention(build, layer, latent)
         if layer < first:
-            dense_layer(build, layer, config.integer("intermediate_size", minimum=1))
+            dense_layer(build, layer, config.integer("intermediate_size", minimum=1), bias=mlp_bias)
             continue
         normed, prefix = feed_forward_norm(build, layer), f"model.layers.{layer}.mlp"
         (grouped_router if form.grouping else router)(build, layer, normed, form, f"{prefix}.gate")
@@ -169,7 +176,9 @@ def _load(checkpoint: Checkpoint, options: ImportOptions, form: Mixture, *, pair
         for expert in kept:
             multiply(build, expert.down, form.scale)
         if shared:
-            add_shared(build, layer, normed, mixed, f"{prefix}.shared_experts", shared)
+            add_shared(build, layer, normed, mixed, f"{prefix}.shared_experts", shared, bias=mlp_bias)
+        else:
+            _drop_empty(checkpoint, f"{prefix}.shared_experts")
         add_mixed(build, layer, mixed)
     build.head()
     return build.graph
@@ -179,6 +188,13 @@ def _drop_further_layers(checkpoint: Checkpoint, layers: int) -> None:
     """Layers behind the last predict further tokens; their number is in the config."""
     for extra in range(checkpoint.config.integer("num_nextn_predict_layers", maximum=64, default=0)):
         checkpoint.drop(f"model.layers.{layers + extra}", "predicts further tokens, which is not part of the model")
+
+
+def _drop_empty(checkpoint: Checkpoint, prefix: str) -> None:
+    """Where there are no shared experts, their matrices are stored all the same, without a value."""
+    for name in (f"{prefix}.{slot}.weight" for slot in GATE_UP_DOWN):
+        if checkpoint.has(name) and 0 in checkpoint.shape(name):
+            checkpoint.drop(name, "n_shared_experts is 0, and it has no values")
 
 
 def _attention(build: Builder, layer: int, latent: _Latent) -> None:

@@ -271,14 +271,25 @@ def dense_layer(build: Builder, layer: int, inner: int, *, bias: bool = False, n
     build.op(Add(layer, f"layer {layer} / mlp", "x", out, build.numbers.hidden))
 
 
-def add_shared(build: Builder, layer: int, normed: str, mixed: str, tensor: str, inner: int, gate: str = "") -> None:
+def add_shared(
+    build: Builder,
+    layer: int,
+    normed: str,
+    mixed: str,
+    tensor: str,
+    inner: int,
+    gate: str = "",
+    *,
+    bias: bool = False,
+) -> None:
     """Add an expert that always runs to the sum of the others, last.
 
     Args:
         gate: tensor of its gate, without ``.weight``: its output is multiplied by the sigmoid of ``gate(x)``.
     """
     n, part = build.numbers, f"layer {layer} / shared"
-    shared = gated_mlp(build, layer, normed, tensor, inner, kind="shared", why="shared_expert_intermediate_size")
+    why = "shared_expert_intermediate_size"
+    shared = gated_mlp(build, layer, normed, tensor, inner, kind="shared", bias=bias, why=why)
     if not gate:
         build.op(Add(layer, part, mixed, shared, n.hidden))
         return

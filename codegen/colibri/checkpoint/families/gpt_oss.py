@@ -29,6 +29,15 @@ _NAMES = Names(
     r"|self_attn\.[qkvo]_proj\.bias|self_attn\.sinks"
 )
 
+_ROPE = {  # where the config says nothing
+    "rope_type": "yarn",
+    "factor": 32.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "truncate": False,
+    "original_max_position_embeddings": 4096,
+}
+
 
 def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     """Make the graph of a GPT-OSS checkpoint.
@@ -41,7 +50,10 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     form = read_mixture(
         config, experts="num_local_experts", width="intermediate_size", renormalise=True, top_k=4, most=128
     )
-    numbers = read_numbers(config, options, eps=1e-5, head_dim=64)
+    if "rope_scaling" in config.table and not config.has("rope_scaling|rope_parameters"):
+        what = "is null, which transformers 4 reads as plain rope and transformers 5 as yarn with its usual values"
+        raise config.error("rope_scaling", what, "say it in rope_parameters")
+    numbers = read_numbers(config, options, eps=1e-5, head_dim=None if "head_dim" in config.table else 64)
     size = config.integer("sliding_window", minimum=1, default=128)
     kinds = layer_types(config) or ("sliding_attention", "full_attention") * numbers.layers
     attention = AttentionForm(
@@ -51,7 +63,7 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     )
     clipped = config.number("swiglu_alpha", default=1.702), config.number("swiglu_limit", minimum=1e-6, default=7.0)
     build = Builder(checkpoint, numbers, options, "gpt_oss", form.routing)
-    build.rope(default_theta=150000.0)
+    build.rope(default_theta=150000.0, default=_ROPE)
     _NAMES.check(checkpoint, numbers.layers, form.experts)
     build.embedding()
     for layer in range(numbers.layers):

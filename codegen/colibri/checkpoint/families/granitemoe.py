@@ -28,7 +28,10 @@ from colibri.checkpoint.families.feed_forward import (
 from colibri.checkpoint.families.names import Names
 from colibri.graph.graph import Graph
 
-_NAMES = Names(r"block_sparse_moe\.(?:input_linear|output_linear|router\.layer)\.weight|self_attn\.[qkvo]_proj\.bias")
+_NAMES = Names(
+    r"block_sparse_moe\.(?:(?:input_linear|output_linear|router(?:\.layer)?)\.weight|experts\.(?:gate_up|down)_proj)"
+    r"|self_attn\.[qkvo]_proj\.bias"
+)
 
 
 def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
@@ -57,8 +60,11 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     for layer in range(numbers.layers):
         build.attention(layer, AttentionForm(biases, scale=times["attention_multiplier"]))
         normed, prefix = feed_forward_norm(build, layer), f"model.layers.{layer}.block_sparse_moe"
-        router(build, layer, normed, form, f"{prefix}.router.layer")
         tensors = f"{prefix}.input_linear.weight", f"{prefix}.output_linear.weight"
+        scores = f"{prefix}.router.layer"
+        if checkpoint.has(f"{prefix}.experts.gate_up_proj"):  # the same under the names that modules have
+            tensors, scores = (f"{prefix}.experts.gate_up_proj", f"{prefix}.experts.down_proj"), f"{prefix}.router"
+        router(build, layer, normed, form, scores)
         kept = fused_experts(build, layer, form, *tensors)
         add_mixed(build, layer, mixture(build, layer, normed, form, kept))
         for name in (f"layers.{layer}.o", *(expert.down for expert in kept)):

@@ -11,7 +11,7 @@ from colibri.checkpoint.families import ImportOptions
 from colibri.checkpoint.families.decoder import AttentionForm, Builder, read_numbers
 from colibri.checkpoint.families.feed_forward import dense_layer
 from colibri.checkpoint.families.names import Names
-from colibri.checkpoint.families.windows import upper_windows
+from colibri.checkpoint.families.windows import one_window, upper_windows
 from colibri.graph.graph import Graph
 
 _NAMES = Names(r"self_attn\.[qkvo]_proj\.bias|self_attn\.[qk]_norm\.weight|mlp\.(?:gate|up|down)_proj\.(?:weight|bias)")
@@ -36,10 +36,7 @@ def load_mistral(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         BadInput: config or tensors are not of this family; the message names the key or the tensor.
         UsageError: a context that the model was not made for.
     """
-    config = checkpoint.config
-    # Where the key is absent the original has a window of 4096; null means none.
-    window = config.optional_integer("sliding_window", minimum=1) or (0 if "sliding_window" in config.table else 4096)
-    return _load(checkpoint, options, AttentionForm(window=lambda layer: window))
+    return _load(checkpoint, options, AttentionForm(window=one_window(checkpoint.config, absent=4096)))
 
 
 def load_qwen2(checkpoint: Checkpoint, options: ImportOptions) -> Graph:

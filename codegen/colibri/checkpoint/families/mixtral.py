@@ -19,6 +19,7 @@ from colibri.checkpoint.families.feed_forward import (
     stored_experts,
 )
 from colibri.checkpoint.families.names import Names
+from colibri.checkpoint.families.windows import one_window
 from colibri.graph.graph import Graph
 
 _NAMES = Names(
@@ -39,13 +40,13 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         config, experts="num_local_experts|num_experts", width="intermediate_size", renormalise=True, top_k=2, most=8
     )
     numbers = read_numbers(config, options, eps=1e-5)
-    window = config.optional_integer("sliding_window", minimum=1) or 0
+    attention = AttentionForm(window=one_window(config))
     build = Builder(checkpoint, numbers, options, "mixtral", form.routing)
     build.rope(default_theta=1e6)
     _NAMES.check(checkpoint, numbers.layers, form.experts)
     build.embedding()
     for layer in range(numbers.layers):
-        build.attention(layer, AttentionForm(window=lambda layer: window))
+        build.attention(layer, attention)
         normed = feed_forward_norm(build, layer)
         prefix = f"model.layers.{layer}"
         if checkpoint.has(f"{prefix}.mlp.gate.weight"):

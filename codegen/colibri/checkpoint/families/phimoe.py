@@ -21,6 +21,7 @@ from colibri.checkpoint.families.feed_forward import (
     stored_experts,
 )
 from colibri.checkpoint.families.names import Names
+from colibri.checkpoint.families.windows import one_window
 from colibri.graph.graph import BufferKind, Graph
 from colibri.graph.ops import SparseMixer
 
@@ -51,15 +52,16 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         raise config.error("num_experts_per_tok", f"is {form.top_k}; the routing of this family is for 2")
     width = float(np.float32(2 * config.number("router_jitter_noise", minimum=0.0, maximum=1e6, default=0.01)))
     numbers = read_numbers(config, options, eps=1e-5)
-    window = config.optional_integer("sliding_window", minimum=1) or 0
     biases = "qkvo" if config.boolean("attention_bias", default=False) else ""
     routing = _ROUTING.format(width=width)
     build = Builder(checkpoint, numbers, options, "phimoe", routing, layer_norms=True)
-    build.rope(default_theta=1e6)
+    build.rope(default_theta=1e6, mscales=True)
     _NAMES.check(checkpoint, numbers.layers, form.experts)
-    build.embedding()
+    head_bias = config.boolean("lm_head_bias", default=False)
+    attention = AttentionForm(biases, window=one_window(config))
+    build.embedding(head_bias=head_bias)
     for layer in range(numbers.layers):
-        build.attention(layer, AttentionForm(biases, window=lambda layer: window))
+        build.attention(layer, attention)
         normed, prefix = feed_forward_norm(build, layer), f"model.layers.{layer}"
         fused = checkpoint.has(f"{prefix}.mlp.router.weight")
         tensor = f"{prefix}.mlp.router" if fused else f"{prefix}.block_sparse_moe.gate"
@@ -72,5 +74,5 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         else:
             kept = listed_experts(build, layer, form, f"{prefix}.block_sparse_moe.experts", ("w1", "w3", "w2"))
         add_mixed(build, layer, mixture(build, layer, normed, form, kept))
-    build.head(bias=config.boolean("lm_head_bias", default=False))
+    build.head(bias=head_bias)
     return build.graph

@@ -44,7 +44,8 @@ def load_qwen2_moe(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     """
     config = checkpoint.config
     biases = "qkv" if config.boolean("qkv_bias", default=True) else ""
-    form = AttentionForm(biases, window=windows(config, lambda layer: layer % 2 == 0))
+    last = config.integer("max_window_layers", default=28)
+    form = AttentionForm(biases, window=windows(config, lambda layer: layer % 2 == 0 and layer < last))
     shared = config.integer("shared_expert_intermediate_size", minimum=1, default=5632)
     return _load(checkpoint, options, form, _QWEN2, shared=shared)
 

@@ -35,13 +35,14 @@ class Rotary:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a rule sees: the config's table, the width that is turned, and how many positions are asked for."""
+    """What a rule sees: the config's table, the width that is turned, how many positions are asked for, ``mscales``."""
 
     config: Config
     rope: Rope
     width: int
     context: int
     longest: int
+    mscales: bool
 
     @property
     def settings(self) -> Config:
@@ -64,12 +65,14 @@ class _Asked:
         return self.settings.number("factor", minimum=1e-3)
 
 
-def rotary(config: Config, rope: Rope, width: int, context: int, longest: int) -> Rotary:
+def rotary(config: Config, rope: Rope, width: int, context: int, longest: int, *, mscales: bool = False) -> Rotary:
     """Frequencies for the first ``width`` values of a head, an even number.
 
     Args:
         context: positions of the firmware.
         longest: ``max_position_embeddings``.
+        mscales: whether the family's longrope has ``short_mscale`` and ``long_mscale`` as its factors, and no other
+            scaling rule.
 
     Raises:
         BadInput: an unknown rule, or one whose parameters are missing or wrong.
@@ -78,10 +81,10 @@ def rotary(config: Config, rope: Rope, width: int, context: int, longest: int) -
     if rope.theta < 1.0:
         raise config.error("rope_theta", f"is {rope.theta}; frequencies need a base of at least 1")
     rule = _RULES.get(rope.kind)
-    if rule is None:
-        known = ", ".join(_RULES)
+    if rule is None or (mscales and rope.kind not in _WITH_MSCALES):
+        known = ", ".join(_WITH_MSCALES if mscales else _RULES)
         raise rope.settings.error("rope_type", f"{rope.kind!r} is not supported", f"one of {known}")
-    return rule(_Asked(config, rope, width, context, longest))
+    return rule(_Asked(config, rope, width, context, longest, mscales))
 
 
 def _default(asked: _Asked) -> Rotary:
@@ -160,18 +163,21 @@ def _longrope(asked: _Asked) -> Rotary:
             raise settings.error(name, f"has {len(values)} numbers, expected {half}")
         if min(values) <= 0:
             raise settings.error(name, f"has {min(values)}, which is not above 0")
-    scales = settings.optional_number("short_mscale"), settings.optional_number("long_mscale")
-    same = lists["short_factor"] == lists["long_factor"] and scales[0] == scales[1]
+    names = ("short_mscale", "long_mscale") if asked.mscales else ()
+    scales = [settings.optional_number(name, minimum=0.0) for name in names]
+    same = lists["short_factor"] == lists["long_factor"] and len({*scales}) <= 1
     if asked.context > original and not same:
         what = f"{asked.context} positions: with longrope the frequencies change behind {original}"
         raise UsageError(what, where="--context", hint=f"ask for at most {original}")
-    own = settings.optional_number("short_mscale|attention_factor", minimum=0.0)
+    own = scales[0] if scales else None
+    own = settings.optional_number("attention_factor", minimum=0.0) if own is None else own
     if own is None:
         stretch = settings.number("factor", minimum=1e-3, default=asked.longest / original)
         own = 1.0 if stretch <= 1 or original == 1 else math.sqrt(1 + math.log(stretch) / math.log(original))
     return Rotary(asked.plain / np.array(lists["short_factor"]), own)
 
 
+_WITH_MSCALES = ("default", "longrope")
 _RULES: dict[str, Callable[[_Asked], Rotary]] = {
     "default": _default,
     "linear": _linear,

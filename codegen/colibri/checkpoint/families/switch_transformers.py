@@ -68,6 +68,9 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     config = checkpoint.config
     numbers = _numbers(config, options)
     source = bounded_context(options.source or numbers.context, "--source")
+    precision = config.text("router_dtype", default="float32")
+    if precision != "float32":
+        raise config.error("router_dtype", f"is {precision!r}; routers run in float32", "set it to float32 to do so")
     decoding = config.integer("num_decoder_layers", minimum=1, maximum=_MOST_LAYERS, default=numbers.layers)
     encoder = _Stack("encoder", 0, numbers.layers, _step(config, "encoder", numbers.layers), Reach.SOURCE, source)
     decoder = _Stack(

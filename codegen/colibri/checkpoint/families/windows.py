@@ -7,6 +7,22 @@ from collections.abc import Callable
 from colibri.checkpoint.config import Config
 
 
+def one_window(config: Config, absent: int = 0) -> Callable[[int], int]:
+    """The same window in every layer, 0 for none.
+
+    Args:
+        absent: where the key is absent; null means none.
+
+    Raises:
+        BadInput: a key is wrong, or two contradict each other.
+    """
+    size = config.optional_integer("sliding_window", minimum=1) or (0 if "sliding_window" in config.table else absent)
+    if size and config.optional_boolean("use_sliding_window") is False:
+        what = f"is false, but sliding_window is {size}, which this model type always has"
+        raise config.error("use_sliding_window", what, "set sliding_window to null, or remove use_sliding_window")
+    return lambda layer: size
+
+
 def upper_windows(config: Config) -> Callable[[int], int]:
     """Windows of the layers from ``max_window_layers`` on, or of those that ``layer_types`` names.
 
@@ -28,7 +44,9 @@ def windows(config: Config, sliding: Callable[[int], bool]) -> Callable[[int], i
     """
     if not config.boolean("use_sliding_window", default=False):
         return lambda layer: 0
-    size = config.integer("sliding_window", minimum=1, default=4096)
+    size = config.optional_integer("sliding_window", minimum=1) or 0
+    if "sliding_window" not in config.table:
+        size = 4096
     kinds = layer_types(config)
     return lambda layer: size if (kinds[layer] == "sliding_attention" if kinds else sliding(layer)) else 0
 
