@@ -14,6 +14,7 @@ from colibri.errors import BadInput, shown
 
 _MOST_BYTES = 512 << 20  # of a file, and of all arrays in it
 _SUFFIX = ".npy"
+_MAGIC = b"\x93NUMPY"
 _LARGEST = float(np.finfo(np.float32).max)
 Array = NDArray[np.generic]
 
@@ -72,6 +73,8 @@ def _read(path: Path, *, first: bool) -> dict[str, Array]:
     where = shown(str(path), 300)
     try:
         if not zipfile.is_zipfile(io.BytesIO(raw)):
+            if not raw.startswith(_MAGIC):  # numpy would propose to read it unsafely
+                raise BadInput("no array of numpy: neither .npy nor .npz", where=where)
             return {"": np.load(io.BytesIO(raw), allow_pickle=False)}
         with zipfile.ZipFile(io.BytesIO(raw)) as file:
             entries = [entry for entry in file.infolist() if entry.filename.endswith(_SUFFIX)]

@@ -134,6 +134,12 @@ def test_the_command_says_it_in_a_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert "has neither y nor pred, and there is no original to compare with" in second
 
 
+def test_what_is_no_array_is_not_to_be_trusted(tmp_path: Path) -> None:
+    (tmp_path / "tokens.csv").write_text("1,2,3\n")
+    with pytest.raises(BadInput, match=r"tokens.csv: no array of numpy: neither .npy nor .npz$"):
+        read_tokens(tmp_path / "tokens.csv", TOKENS, 8, None, None, None)
+
+
 def test_options_that_contradict(capsys: pytest.CaptureFixture[str]) -> None:
     model = str(sensor("top1-e4"))
     assert main(["eval", model, "--data", "x.npz", "--alone", "--original", model]) == 2

@@ -34,12 +34,13 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return wide - np.log(np.exp(wide).sum(-1, keepdims=True))
 
 
-def test_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at five positions at a time, and by two programs of each model."""
+    monkeypatch.setattr("colibri.evaluate.measure._PIECE_BYTES", 5 * 40 * 4)
     tokens = np.random.default_rng(1).integers(0, 40, 40)
     np.save(tmp_path / "tokens.npy", tokens)
-    facts = evaluated(
-        capsys, MODEL, "--data", tmp_path / "tokens.npy", "--window", 12, "--stride", 9, "--recipe", "w4a8:kv=f16"
-    )
+    cut = ["--window", 12, "--stride", 9, "-j", 4]
+    facts = evaluated(capsys, MODEL, "--data", tmp_path / "tokens.npy", *cut, "--recipe", "w4a8:kv=f16")
     wide, small = load_graph(MODEL), load_graph(MODEL, Scheme.W4A8, StateType.F16)
     sums = []
     for start in range(0, 40 - 12, 9):

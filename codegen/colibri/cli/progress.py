@@ -43,6 +43,8 @@ def progress_bar(counted: Collection[str] = ()) -> Iterator[Progress]:
             self._bytes = DownloadColumn(), TransferSpeedColumn()
 
         def render(self, task: Task) -> Text:
+            if task.total is None and not task.completed:
+                return Text()
             if task.description not in counted:
                 return Text(" ").join(column.render(task) for column in self._bytes)
             rate = f" {task.speed:,.0f}/s" if task.speed else ""

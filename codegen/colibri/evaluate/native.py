@@ -29,6 +29,7 @@ PROGRAM = "score"
 _HOSTS = ("x86-64-v3", "x86-64-v2")  # the better first
 # As build.ninja of a package has them: no fused multiply-add, no errno.
 _CFLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-ffunction-sections", "-Wl,--gc-sections")
+_WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 _BAD_WEIGHTS = 2  # exit code
 _ERROR = re.compile(r"\berror\b|undefined reference")
 _FILES = (
@@ -94,7 +95,7 @@ def compile_program(host: Host, folder: Path, package: Package, program: Path) -
     library = sorted(path.relative_to(folder).as_posix() for path in (folder / "runtime/core").glob("*.c"))
     includes = ["-I.", "-Iruntime/include", "-Iruntime"]
     link = host.installed.compiler.link_options(host.board.kind)
-    command = [*host.installed.command, *_CFLAGS, *includes, "src/model.c", *library, str(main)]
+    command = [*host.installed.command, *_CFLAGS, *_WARNINGS, *includes, "src/model.c", *library, str(main)]
     done = subprocess.run(
         [*command, *link, "-o", str(program)],
         cwd=folder,
