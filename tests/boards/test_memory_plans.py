@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, Make
+from safetensors.numpy import load_file, save_file
 from small_models import ORACLE
 
 from colibri.cli import main
@@ -79,6 +82,24 @@ def test_four_regions_of_an_stm32h7(make: Make, plain: str, tmp_path: Path) -> N
     # Only the board itself has the register that switches SRAM1 and SRAM2 on.
     assert "port_clock_bits = 0x60000000;" in (folder / "port/board.ld").read_text()
     assert "port_clock_bits = 0x00000000;" in (folder / "port/mps2-an500.ld").read_text()
+
+
+@pytest.mark.emulator
+def test_keys_of_a_decoder_behind_an_encoder_in_two_regions(make: Make, tmp_path: Path) -> None:
+    """Layers 2 and 4 are one C function; of each, one op writes the keys and another reads them: one state, two ops."""
+    checkpoint = shutil.copytree(ORACLE / "switch-base", tmp_path / "three-decoder-layers")
+    tensors = load_file(checkpoint / "model.safetensors")
+    first = "decoder.block.0."
+    again = {name.replace(first, "decoder.block.2."): tensors[name] for name in tensors if name.startswith(first)}
+    tensors |= {name: value for name, value in again.items() if "relative_attention_bias" not in name}
+    save_file(tensors, checkpoint / "model.safetensors")
+    config = json.loads((checkpoint / "config.json").read_text()) | {"num_decoder_layers": 3, "decoder_sparse_step": 2}
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    board = derived(tmp_path, "nucleo-h743zi", {"dtcm": 24_576})
+    folder, package = make(checkpoint, board, Options(scheme=Scheme.W4A8, context=16, source=16))
+    assert regions_of(package) == ["dtcm", "axi"]
+    assert "key_state_in;" in (folder / "src/model.c").read_text()  # some layers have it in one, some in the other
+    assert check_package(folder, emulators=("mps2-an500",))[0].passed
 
 
 @pytest.mark.emulator

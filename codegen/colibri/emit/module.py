@@ -176,8 +176,10 @@ def _descriptor(
             state = graph.states[name]
             block.members.setdefault(slot, Field(slot, f"state, {state.type} [{state.capacity}, {state.width}]"))
             place = placement.states[name]
-            row[slot] = place.first
-            block.homes.setdefault(slot, []).append(place.block)
+            if slot not in row:
+                block.homes.setdefault(slot, []).append(place.block)
+            if row.setdefault(slot, place.first) != place.first:
+                raise ValueError(f"two states of a layer share the slot {slot}")
         if experts := op.experts():
             block.members.setdefault("experts", Field("experts", ", ".join(experts[0]), len(experts)))
             starts = [_weight_at(next(iter(slots.values())), files) for slots in experts]
