@@ -40,7 +40,7 @@ class Candidate:
         program: of this machine, once it is compiled.
         graph: for the numpy reference; None of a package, which has golden vectors instead.
         folder: of the C and the weights.
-        golden: package whose golden vectors it must give; None where there is a graph.
+        golden: package whose golden vectors it must give, where there is no graph.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Candidate:
     program: Path
     graph: Graph | None
     folder: Path
-    golden: Path | None
+    golden: Path
 
     @property
     def weight_bytes(self) -> int:
@@ -81,7 +81,7 @@ def of_checkpoint(
     folder = scratch / "package"
     contents = prepare(checkpoint, host.board, options, folder, host.installed.compiler, progress, proven=False)
     write_package(folder, contents, progress)
-    return Candidate(recipe_text(options), contents.package, scratch / PROGRAM, contents.graph, folder, None)
+    return Candidate(recipe_text(options), contents.package, scratch / PROGRAM, contents.graph, folder, folder)
 
 
 def of_package(
@@ -235,7 +235,7 @@ def _check_golden(candidate: Candidate) -> Checked:
         taken.clear()
         wanted.clear()
 
-    for case in read_cases(candidate.golden or candidate.folder):
+    for case in read_cases(candidate.golden):
         good = [answer for answer in case.answers if answer.status == 0]
         if case.op == "F" and good:
             requests.append(case.payload)
