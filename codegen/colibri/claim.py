@@ -34,7 +34,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def put_in_place(beside: Path, folder: Path) -> None:
-    """Rename a folder to another's name; the other is deleted last, so a failure loses nothing.
+    """Rename a folder to another's name; the other is deleted last, so a failure or an interrupt loses nothing.
 
     Raises:
         UsageError: another command holds the other.
@@ -45,10 +45,13 @@ def put_in_place(beside: Path, folder: Path) -> None:
         return
     old = beside.with_name(f"{beside.name}.old")
     with claimed(folder):
-        folder.rename(old)
         try:
+            folder.rename(old)
             beside.rename(folder)
-        except OSError:
-            old.rename(folder)
+            shutil.rmtree(old)
+        except BaseException:
+            if folder.exists():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.rename(folder)
             raise
-        shutil.rmtree(old)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -222,3 +224,40 @@ def test_an_interrupt_is_130(capsys: pytest.CaptureFixture[str], monkeypatch: py
     monkeypatch.setattr(colibri.package, "load_package", interrupted)
     assert main(["run", "somewhere", "x"]) == 130
     assert capsys.readouterr().err.strip() == "colibri: interrupted"
+
+
+def test_a_signal_more_does_not_end_the_tidying_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def end(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    def remove(path: str, **_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        remove_tree(path)
+
+    remove_tree = shutil.rmtree
+    monkeypatch.setattr("colibri.emit.writer.write_model_bin", end)
+    monkeypatch.setattr("colibri.emit.writer.shutil.rmtree", remove)
+    assert main(["generate", str(sensor("top1-e3-tiny")), "--board", HOST_BOARD, "-o", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr().err == "colibri: interrupted\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_ignored_stays_ignored(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+        assert main(["--version"]) == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_out_of_memory_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError("Unable to allocate 3 GiB")
+
+    monkeypatch.setattr("colibri.inspection.inspect_checkpoint", no_memory)
+    assert main(["inspect", str(sensor("top1-e3-tiny"))]) == 70
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("colibri: out of memory: Unable to allocate 3 GiB; ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from selection import TELLING
 from small_models import ORACLE, make_package, sensor, write_sensor
 
 from colibri.boards.load import load_board
-from colibri.claim import claimed
+from colibri.claim import claimed, put_in_place
 from colibri.emit import writer
 from colibri.errors import BadInput, UsageError
 from colibri.generate import Options, generate
@@ -154,6 +155,35 @@ def test_an_old_package_that_cannot_be_deleted(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UsageError, match=r"the package in it is write-protected: .*/out/src; choose another with -o"):
         make_package(MODEL, tmp_path / "out", batch=2)
     assert tree(tmp_path / "out") == before and [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_an_interrupt_while_packages_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+    """Whichever of the steps is the last that is done, one whole package is there and nothing beside it."""
+    old, new = tmp_path / "package", tmp_path / ".new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / folder.name).touch()
+    steps = []
+
+    def interrupted(path: Path, target: Path) -> None:
+        rename(path, target)
+        steps.append(target)
+        if len(steps) == last:
+            raise KeyboardInterrupt
+
+    def remove(path: Path, **options: bool) -> None:
+        if last == 3 and not options:
+            raise KeyboardInterrupt
+        remove_tree(path, **options)
+
+    rename, remove_tree = Path.rename, shutil.rmtree
+    monkeypatch.setattr(Path, "rename", interrupted)
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    with pytest.raises(KeyboardInterrupt):
+        put_in_place(new, old)
+    assert [path.name for path in old.iterdir()] == ["package" if last == 1 else ".new"]
+    assert {path.name for path in tmp_path.iterdir()} - {".new"} == {"package"}
 
 
 def test_while_another_command_builds_in_it(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 
 import click
@@ -15,6 +17,9 @@ import click
 from colibri import __version__
 from colibri.cli import COMMANDS
 from colibri.errors import NO_ROOM, ColibriError, UsageError, no_room
+
+_LESS_MEMORY = "end other programs, or raise the limit; a smaller --context takes less"
+_TIDYING = 3.0  # seconds; only a file system that does not answer takes longer
 
 
 class _Lazy(click.Group):
@@ -43,9 +48,11 @@ def group() -> None:
 
 def run(arguments: Sequence[str] | None) -> int:
     """Run the command line and return its exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C: emulators stop, unfinished files go
+    interrupt = _Interrupt()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # all end as Ctrl-C: unfinished files go
         with contextlib.suppress(ValueError):  # not the main thread: somebody else's program, and signals
-            signal.signal(number, _interrupt)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
+                signal.signal(number, interrupt)
     for stream in (sys.stdout, sys.stderr):  # names from files may hold what the terminal's encoding has not
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -69,6 +76,8 @@ def run(arguments: Sequence[str] | None) -> int:
     except (BrokenPipeError, SystemExit):  # the reader of a pipe left early, as `head` does; the latter says rich
         _discard_output()
         return 0
+    except MemoryError as error:
+        return _say(ColibriError(f"out of memory: {error}" if str(error) else "out of memory", hint=_LESS_MEMORY))
     except Exception as error:  # the last line of defence: one line for people, the place for us
         if isinstance(error, OSError) and error.errno in NO_ROOM:
             _discard_output()
@@ -104,5 +113,17 @@ def _discard_output() -> None:
         os.close(nowhere)
 
 
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
+class _Interrupt:
+    """Raises KeyboardInterrupt, but for a while only once: a second one would end the tidying up of the first.
+
+    `timeout` sends its signal twice, as impatient people do.
+    """
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def __call__(self, number: int, frame: object) -> None:
+        now = time.monotonic()
+        if now - self._last > _TIDYING:
+            self._last = now
+            raise KeyboardInterrupt
