@@ -94,8 +94,6 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
         raise UsageError("is for sensor models; a token model has --prefill", where="--batch")
     if options.prefill is not None and not tokens:
         raise UsageError("is for token models; a sensor model has --batch", where="--prefill")
-    if options.source is not None and not graph.source:
-        raise UsageError("is for models with an encoder", where="--source")
     if options.kv is not StateType.F32 and not tokens:
         raise UsageError("is for token models; a sensor model has no key and value states", where="--kv")
     drops = {layer: set(ids) for layer, ids in asked_to_drop(graph, options.drop).items()}

@@ -97,11 +97,16 @@ class Inspection(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1) + b"\n"
 
 
-def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
-    """Read a checkpoint and plan it for every board in every scheme.
+def inspect_checkpoint(path: Path, context: int | None, source: int | None = None) -> Inspection:
+    """Open a checkpoint and plan it for every board in every scheme.
+
+    Args:
+        context: positions; None means the checkpoint's maximum.
+        source: tokens of an encoder; None means as many as the context.
 
     Raises:
         BadInput: the checkpoint cannot be used.
+        UsageError: a source for a model without an encoder.
     """
     boards = [load_board(name) for name in board_names()]
     fits: list[Fit] = []
@@ -110,7 +115,7 @@ def inspect_checkpoint(path: Path, context: int | None) -> Inspection:
     for scheme in Scheme:
         for kv in StateType:
             checkpoint = Checkpoint.open(path)
-            graph = import_graph(checkpoint, ImportOptions(context, kv))
+            graph = import_graph(checkpoint, ImportOptions(context, kv, source))
             if kv is StateType.F16 and not graph.states:
                 continue
             quantise_graph(graph, scheme)

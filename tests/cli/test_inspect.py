@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
+import pytest
 from rich.console import Console
-from small_models import write_mixtral
+from small_models import ORACLE, write_mixtral
 
+from colibri.checkpoint.source import Tensors
+from colibri.cli import main
 from colibri.inspection import Fit, Inspection, inspect_checkpoint, print_inspection
 
 SCHEMES = ("f32", "w8a8")
@@ -46,7 +50,14 @@ def test_no_empty_lists() -> None:
     assert "every" in text and "some in" not in text and "none" not in text
 
 
-def test_parts_sum_to_the_file_and_resting_experts_are_not_active(tmp_path: Path) -> None:
+def test_parts_sum_to_the_file_and_resting_experts_are_not_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: set[int] = set()
+    rows = Tensors.rows
+    monkeypatch.setattr(
+        Tensors, "rows", lambda self, name, *span: read.add(len(self.shape(name))) or rows(self, name, *span)
+    )
     facts = inspect_checkpoint(write_mixtral(tmp_path / "m", num_local_experts=4, num_experts_per_tok=1), 16)
     assert {part.name for part in facts.parts} >= {"embedding", "attention", "router", "experts", "norms", "other"}
     for scheme in ("f32", "w8a8", "w4a16"):
@@ -55,3 +66,20 @@ def test_parts_sum_to_the_file_and_resting_experts_are_not_active(tmp_path: Path
         assert 0 <= file - parts < 16 * 200  # alignment, of each of the sections
     experts = next(part for part in facts.parts if part.name == "experts").bytes["f32"] // 4
     assert facts.parameters - facts.active == experts * 3 // 4
+    assert read == {1}  # no matrix, as its help says
+
+
+def test_the_source_of_an_encoder_counts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("colibri.inspection.board_names", lambda: ["stm32f405"])
+    memory = {}
+    for source in ("4", "8"):
+        arguments = ["--context", "8", "--source", source, "--json"]
+        assert main(["inspect", str(ORACLE / "switch-base"), *arguments]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert facts["source"] == int(source)
+        memory[source] = min(fit["memory"] for fit in facts["fits"])
+    assert memory["4"] < memory["8"]
+    assert main(["inspect", str(write_mixtral(tmp_path / "m")), "--source", "4"]) == 2
+    assert capsys.readouterr().err == "colibri: --source: is for models with an encoder\n"

@@ -15,15 +15,20 @@ from colibri.cli.output import make_console
 @click.option(
     "--context", type=click.IntRange(1, 1 << 20), help="Positions (token models).  [default: the checkpoint's]"
 )
+@click.option(
+    "--source", type=click.IntRange(1, 1 << 20), help="Tokens that an encoder takes.  [default: as --context]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def command(checkpoint: Path, context: int | None, as_json: bool) -> None:
-    """Read CHECKPOINT completely, and say what it is and which boards could hold it, by scheme.
+def command(checkpoint: Path, context: int | None, source: int | None, as_json: bool) -> None:
+    """Say what CHECKPOINT is and which boards could hold it, by scheme.
+
+    No matrix is read but where two must be equal, so what is no finite number in one shows in `generate` first.
 
     Example: colibri inspect shakespeare-moe
     """
     from colibri.inspection import inspect_checkpoint, print_inspection
 
-    facts = inspect_checkpoint(checkpoint, context)
+    facts = inspect_checkpoint(checkpoint, context, source)
     if as_json:
         click.echo(facts.to_json().decode(), nl=False)
     else:

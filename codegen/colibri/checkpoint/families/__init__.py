@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from colibri.checkpoint.checkpoint import Checkpoint, Dropped
-from colibri.errors import BadInput, in_bytes
+from colibri.errors import BadInput, UsageError, in_bytes
 from colibri.graph.graph import Graph, StateType
 
 
@@ -73,6 +73,7 @@ def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
 
     Raises:
         BadInput: unknown family, or the checkpoint contradicts its config.
+        UsageError: a source for a model without an encoder.
     """
     from colibri.checkpoint.families.unread import refuse_unread
 
@@ -97,6 +98,8 @@ def import_graph(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         )
     graph = importer(checkpoint, options)
     refuse_unread(config, graph)
+    if options.source is not None and not graph.source:
+        raise UsageError("is for models with an encoder", where="--source")
     graph.warnings += checkpoint.warnings
     graph.dropped += _told(checkpoint.finish())
     return graph
