@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import zipfile
 from collections.abc import Generator
@@ -16,9 +17,11 @@ import pytest
 from make_bad import tiny_mixtral, write_checkpoint, write_shards
 from make_hostile import write_torch
 
+from colibri.checkpoint import remote
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.remote import url_of
 from colibri.cli import main
+from colibri.cli.options import default_output
 from colibri.errors import BadInput, ToolMissing
 
 
@@ -176,3 +179,15 @@ def test_a_part_that_is_cut_off(memory: str, monkeypatch: pytest.MonkeyPatch) ->
     system.pipe("/models/single/model.safetensors", b"short")
     with pytest.raises(BadInput, match=r"model\.safetensors: gave 0 of \d+ bytes"):
         checkpoint.take("lm_head.weight", np.shape(tiny_mixtral()["lm_head.weight"]))
+
+
+def test_no_secret_in_names() -> None:
+    for url in ("https://me:secret@host", "zip://::https://me:secret@host?key=secret"):
+        assert default_output(Path(url), "microbit") == Path("build/host-microbit")
+
+
+def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_SILENCE", 0.1)
+    silent = socket.create_server(("127.0.0.1", 0))
+    with silent, pytest.raises(BadInput, match=r"m\.gguf: cannot be read: .*[Tt]imeout"):
+        Checkpoint.open(f"http://127.0.0.1:{silent.getsockname()[1]}/m.gguf")

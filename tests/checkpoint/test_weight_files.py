@@ -175,3 +175,14 @@ def test_config_is_required(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     (tmp_path / "config.json").rename(tmp_path / "params.json")
     assert "no config.json; params.json is the vendor's own form" in refusal(tmp_path)
+
+
+def test_a_file_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert Checkpoint.open(file).has("model.norm.weight")
+    (tmp_path / "nowhere").symlink_to("nothing")
+    for path in (tmp_path / "nowhere", Path("/dev/zero")):
+        assert "is neither a folder nor a file" in refusal(path)

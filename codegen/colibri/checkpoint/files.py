@@ -111,9 +111,14 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
 class LocalFolder:
     """A folder on this machine."""
 
-    def __init__(self, path: Path) -> None:
-        """Take an existing folder."""
+    def __init__(self, path: Path, named: str = "") -> None:
+        """Take an existing folder.
+
+        Args:
+            named: a file in it that the user named himself: it may be a link to anywhere.
+        """
         self.path = path
+        self._named = named
         self.where = shown(str(path))
 
     def names(self) -> set[str]:
@@ -129,7 +134,7 @@ class LocalFolder:
 
     def file(self, name: str) -> LocalFile:
         """As `Folder.file`."""
-        return LocalFile(linked_inside(self.path, name))
+        return LocalFile(self.path / name if name == self._named else linked_inside(self.path, name))
 
 
 def read_whole(file: Bytes, limit: int) -> bytes:

@@ -5,12 +5,13 @@ What lies behind a URL is fetched whole, into a temporary file, only where its s
 
 from __future__ import annotations
 
+import errno
 import re
 import tempfile
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colibri.checkpoint.files import LocalFile
 from colibri.checkpoint.untrusted import is_there
@@ -23,7 +24,9 @@ _SCHEME = re.compile(r"(?<![^:])([a-z][a-z0-9+.-]+):/(?!/)")  # of the first and
 _ROOTED = re.compile(r"(?<![^:])(file|local|memory)://(?!/)")
 _ODD = re.compile(r"[%?#*\[\]]")  # what a server or fsspec would read as more than a name
 _SECRET = re.compile(r"(?<=://)[^/@]*@|[?#].*?(?=::|$)")
+_WEB = re.compile(r"(?:^|(?<=::))(https?)://")
 _HTTP = {"http", "https"}
+_SILENCE = 60.0  # seconds
 _EXTRA = "pip install 'colibri-firmware[remote]'"
 
 
@@ -44,6 +47,16 @@ def url_of(path: Path) -> str | None:
 def public(url: str) -> str:
     """Return a URL without the passwords and signatures that may be in it, fit for one line."""
     return shown(_SECRET.sub("", url))
+
+
+def last_name(url: str) -> str:
+    """Return the last part of a URL's path; of a chained one that in the archive, or else the archive's.
+
+    >>> last_name("s3://bucket/my-model/"), last_name("zip://a/m::https://h/b.zip?key=1"), last_name("zip://::file:///b")
+    ('my-model', 'm', 'b')
+    """
+    parts = (part.rstrip("/").rpartition("/")[2] for part in public(url).split("::"))
+    return next((part for part in parts if part and not part.endswith(":")), "")
 
 
 class RemoteFolder:
@@ -69,7 +82,7 @@ class RemoteFolder:
         self._fetched: tempfile.TemporaryDirectory[str] | None = None
         self._copies: dict[str, LocalFile] = {}
         with _faults_of(self.where):
-            self._system, self._root = fsspec.core.url_to_fs(url)
+            self._system, self._root = fsspec.core.url_to_fs(url, **_patience(url))
 
     def names(self) -> set[str]:
         """As `Folder.names`."""
@@ -147,6 +160,17 @@ class RemoteFile:
         return raw
 
 
+def _patience(url: str) -> dict[str, Any]:
+    """Options of web servers: all of a file may take hours, where aiohttp allows five minutes; silence may not."""
+    schemes = set(_WEB.findall(url))
+    if not schemes:
+        return {}
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_SILENCE, sock_read=_SILENCE)
+    return {scheme: {"client_kwargs": {"timeout": timeout}} for scheme in schemes}
+
+
 def _names(protocol: str | tuple[str, ...]) -> tuple[str, ...]:
     return (protocol,) if isinstance(protocol, str) else protocol
 
@@ -158,10 +182,16 @@ def _faults_of(where: str) -> Generator[None, None, None]:
         yield
     except (BadInput, ToolMissing):
         raise
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        cause = error.__cause__  # of a web server's file: whatever went wrong when its length was asked for
+        if getattr(cause, "status", 404) != 404 or (isinstance(cause, OSError) and cause.errno != errno.ENOENT):
+            raise BadInput(f"cannot be read: {_said(cause or error)}", where=where) from None
         raise BadInput("no such file", where=where) from None
     except ImportError as error:
         raise ToolMissing(f"this URL needs another package: {shown(str(error))}", where=where, hint=_EXTRA) from None
     except Exception as error:
-        what = shown(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-        raise BadInput(f"cannot be read: {what}", where=where) from None
+        raise BadInput(f"cannot be read: {_said(error)}", where=where) from None
+
+
+def _said(error: BaseException) -> str:
+    return shown(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)

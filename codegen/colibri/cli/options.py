@@ -169,7 +169,9 @@ def read_keep_file(path: Path) -> dict[int, set[int]]:
 
 def default_output(checkpoint: Path, board: str) -> Path:
     """``build/MODEL-BOARD`` under the current folder."""
+    from colibri.checkpoint.remote import last_name, url_of
     from colibri.emit.literals import identifier
 
-    name = identifier(Path(os.path.realpath(checkpoint)).name).replace("_", "-")
+    url = url_of(checkpoint)
+    name = identifier(last_name(url) if url else Path(os.path.realpath(checkpoint)).name).replace("_", "-")
     return Path("build") / f"{name}-{Path(board).stem}"

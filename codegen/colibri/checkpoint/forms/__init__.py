@@ -5,6 +5,7 @@ To add a form: a file that makes an `Opened` of a file, and its lines in `_open_
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from colibri.checkpoint.forms.safetensors import INDEX, SINGLE, SUFFIX, open_saf
 from colibri.checkpoint.forms.torch_file import INDEX as TORCH_INDEX
 from colibri.checkpoint.forms.torch_file import SUFFIXES as TORCH_SUFFIXES
 from colibri.checkpoint.forms.torch_file import open_torch
-from colibri.checkpoint.remote import RemoteFolder, public, url_of
+from colibri.checkpoint.remote import RemoteFolder, last_name, public, url_of
 from colibri.checkpoint.source import Opened
 from colibri.checkpoint.untrusted import is_folder, is_regular_file
 from colibri.errors import BadInput, shown
@@ -43,8 +44,9 @@ def open_form(path: Path) -> Opened:
     if is_folder(path):
         return _open_folder(LocalFolder(path), path.resolve().name)
     if not is_regular_file(path):
-        raise BadInput("no such checkpoint folder", where=shown(str(path)), hint=_DOWNLOAD)
-    folder = LocalFolder(path.parent)
+        what = "is neither a folder nor a file" if os.path.lexists(path) else "no such checkpoint folder"
+        raise BadInput(what, where=shown(str(path)), hint=_DOWNLOAD)
+    folder = LocalFolder(path.parent, named=path.name)
     return _open_file(folder, path.name, path.parent.resolve().name)
 
 
@@ -57,8 +59,9 @@ def _open_url(url: str) -> Opened:
     parent, _, last = place.rpartition("/")
     known = (INDEX, SINGLE)
     if last.endswith((SUFFIX, GGUF, TORCH_INDEX, *TORCH_SUFFIXES)):
-        return _open_file(RemoteFolder(parent + chain + rest, known), last, parent.rpartition("/")[2])
-    return _open_folder(RemoteFolder(url, known), last)
+        above = parent + chain + rest
+        return _open_file(RemoteFolder(above, known), last, last_name(above))
+    return _open_folder(RemoteFolder(url, known), last_name(url))
 
 
 def _open_file(folder: Folder, name: str, parent: str) -> Opened:
