@@ -24,15 +24,17 @@ def below(prefix: str) -> Callable[[str], str]:
     return lambda name: prefix + name
 
 
-def inside(name: str) -> str:
-    return name.replace("model.", "model.language_model.", 1) if name.startswith("model.") else name
+def inside(prefix: str) -> Callable[[str], str]:
+    return lambda name: name.replace("model.", prefix, 1) if name.startswith("model.") else name
 
 
 def plain(name: str) -> str:
     return name
 
 
-@pytest.mark.parametrize("rename", [below("language_model."), inside, plain])
+@pytest.mark.parametrize(
+    "rename", [below("language_model."), inside("model.language_model."), inside("model.text_model."), plain]
+)
 def test_the_graph_is_that_of_the_text_alone(rename: Callable[[str], str], tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "outer", OUTER, {rename(name): v for name, v in tiny_mixtral().items()} | EYES)
     write_checkpoint(tmp_path / "alone")

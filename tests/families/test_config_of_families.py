@@ -182,6 +182,12 @@ def test_groups_of_the_original_where_the_key_is_absent(tmp_path: Path) -> None:
     assert {op.groups_kept for op in graph.ops if isinstance(op, GroupedRouter)} == {4}
 
 
+def test_a_key_that_the_original_ignores_is_told(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path / "m", "deepseekv2-lite", {"norm_topk_prob": True})
+    assert [line for line in graph.warnings if "norm_topk_prob is true" in line]
+    assert not graph_of(tmp_path / "n", "deepseekv2-lite", {"norm_topk_prob": False}).warnings
+
+
 def test_empty_shared_experts_are_dropped_but_not_full_ones(tmp_path: Path) -> None:
     dropped = import_graph(Checkpoint.open(ORACLE / "variants/deepseekv3-no-shared-experts"), ImportOptions()).dropped
     assert any("shared_experts" in line and "n_shared_experts is 0" in line for line in dropped)

@@ -1,7 +1,9 @@
 """The language model inside a checkpoint that takes images or sound too: its config and its tensors, under plain names.
 
-Source: what `save_pretrained` of transformers 5.24 writes for Llama 4 and Mistral 3, and what its modules are called.
-The config of the text is ``text_config``; its tensors lie below ``language_model.`` or ``model.language_model.``.
+Source: what `save_pretrained` of transformers 5.24 writes for Llama 4, Mistral 3, SmolVLM and some twenty others, and
+what its modules are called.
+The config of the text is ``text_config``; its tensors lie below ``language_model.``, ``model.language_model.`` or
+``model.text_model.``.
 """
 
 from __future__ import annotations
@@ -17,10 +19,16 @@ _KEY = "text_config"
 _INHERITED = ("quantization_config", "compression_config", "license")  # said once for the whole checkpoint
 _TIED = "tie_word_embeddings"
 _HEAD = "lm_head.weight"
-_PREFIXES = {"language_model.model.": "model.", "language_model.": "", "model.language_model.": "model."}
+_PREFIXES = {
+    "language_model.model.": "model.",
+    "language_model.": "",
+    "model.language_model.": "model.",
+    "model.text_model.": "model.",
+}
 _OTHERS = {
-    "audio_tower", "image_newline", "mm_projector", "multi_modal_projector", "patch_merger", "pre_mm_projector_norm",
-    "vision_encoder", "vision_language_adapter", "vision_model", "vision_tower", "visual",
+    "aligner", "audio_tower", "connector", "image_newline", "image_tower", "mm_projector", "multi_modal_projector",
+    "patch_merger", "pre_mm_projector_norm", "video_tower", "vision_encoder", "vision_language_adapter", "vision_model",
+    "vision_projection", "vision_tower", "visual", "visual_embeddings_table",
 }  # fmt: skip
 
 

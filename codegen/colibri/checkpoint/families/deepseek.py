@@ -85,7 +85,12 @@ def load_v2(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     if method == "group_limited_greedy":
         groups, kept = _groups(config, form)
         form = replace(form, grouping=Grouping("softmax", groups, kept, best=1))
-    return _load(checkpoint, options, form, pairs=True, mlp_bias=config.boolean("mlp_bias", default=False))
+    graph = _load(checkpoint, options, form, pairs=True, mlp_bias=config.boolean("mlp_bias", default=False))
+    if config.boolean("norm_topk_prob", default=False):
+        graph.warnings.append(
+            "norm_topk_prob is true, but as in transformers chosen weights are not divided by their sum"
+        )
+    return graph
 
 
 def load_v3(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
