@@ -4,11 +4,10 @@
 
 #include <stdint.h>
 
-/* A kernel with constant shapes: one function for each shape, however often it is called. Where gcc vectorises, what it
- * learns of a kernel for its callers can be wrong: gcc 12.2 took one that stores for one without effect, and left the
- * call out. There callers learn nothing. */
-#if defined __GNUC__ && !defined __clang__ && \
-    (defined __SSE2__ || defined __ARM_NEON || defined __ARM_FEATURE_MVE || defined __riscv_vector)
+/* A kernel with constant shapes: one function for each shape, however often it is called. gcc 12.2 takes an address that
+ * has a scaled index and no base, which x86 can do, for a null pointer: it thinks that what follows is never reached, so
+ * that a kernel without other stores has no effect, and leaves its calls out. There callers learn nothing of a kernel. */
+#if defined __GNUC__ && !defined __clang__ && (defined __x86_64__ || defined __i386__)
 #define COLIBRI_KERNEL static __attribute__((noipa))
 #else
 #define COLIBRI_KERNEL static __attribute__((noinline))
