@@ -37,28 +37,13 @@ BOARDS = [
     "kendryte-k210",
     "nrf5340dk",
 ]
-# Of code, for most schemes. Clang unrolls short loops; gcc vectorises for Cortex-M55 and x86, and aligns for Windows.
+# Of code, for most schemes. Clang unrolls short loops, and puts a function into one caller and not into another.
 MOST = {
-    "mps3-an547": 1100,
-    "nucleo-n657x0-q": 1100,
     "wasm32": 5000,
-    "windows-x86-64": 1500,
-    "x86-64-v2": 900,
-    "x86-64-v3": 650,
+    "wasm32-simd128": 12000,
 }
 NOT_MEASURED = {
-    "graviton-3",
-    "graviton-4",
-    "jetson-orin",
-    "radxa-orion-o6",
-    "raspberry-pi-3",
-    "raspberry-pi-4",
-    "raspberry-pi-zero-2-w",
     "riscv-virt-rv32gcv",
-    "riscv-virt-rv32imafc",
-    "rk3588",
-    "wasm32-simd128",
-    "x86-64-v4",
 }
 # An example of each kind; ops that the examples have not.
 UNSEEN = [
@@ -109,7 +94,7 @@ def test_what_is_measured_is_what_the_report_shows(board_id: str, tmp_path: Path
 def test_bounds_are_a_few_hundred_bytes(board_id: str) -> None:
     within = load_table()[board_id].within
     assert set(within) == set(Scheme)
-    bounds, most = sorted(one.code for one in within.values()), MOST.get(board_id, 600)
+    bounds, most = sorted(one.code for one in within.values()), MOST.get(board_id, 750)
     assert bounds[2] <= most and bounds[-1] <= 2 * most
     assert all(one.tables <= 1200 and one.data <= 50 for one in within.values())
 
@@ -140,13 +125,6 @@ def test_a_board_that_is_like_another_has_its_amounts_and_bounds_of_its_own() ->
         assert not other.like and measured.kernel == other.kernel and measured.fixed
         choice = choose(load_board(name))
         assert choice is not None and choice.own and choice.board == measured.like
-
-
-def test_no_kernel_is_left_out_of_a_program(tmp_path: Path) -> None:
-    """What gcc 12.2 made of these for SSE 4.1: kernels whose calls it had dropped."""
-    case = Case(ORACLE / "phimoe-base", Options(Scheme.W4A8, StateType.F16, prefill=4))
-    (sample,) = measure([case], load_board("x86-64-v2"), tmp_path / "package", {})
-    assert {one.name for one in kernels(sample.module) if not one.twin} - sample.bytes.functions.keys() == set()
 
 
 # ---- what is counted ----
@@ -195,6 +173,16 @@ def test_equal_kernels_are_one_to_the_compiler() -> None:
         *(instance(f"add_{n}", "colibri_add(x, y, 8);") for n in (8, 9)), instance("add_1", "colibri_add(x);")
     )
     assert [(one.twin, one.alone) for one in kernels(made)] == [("", False), ("add_8", False), ("", False)]
+
+
+def test_equal_kernels_are_two_where_the_compiler_keeps_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = load_board("stm32f405")
+    known = msgspec.structs.replace(load_table()[board.id], kernel={"add": {"each": 40.0}})
+    made = module(*(instance(f"add_{n}", "colibri_add(x, y, 8);") for n in (8, 9)))
+    for folds, second in ((1, 0), (0, 40)):
+        table = {board.id: msgspec.structs.replace(known, folds=folds)}
+        monkeypatch.setattr(code_size, "load_table", lambda table=table: table)
+        assert kernel_bytes(made, board) == {"add_8": 40, "add_9": second}
 
 
 def test_kernels_that_share_a_function(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,10 +68,11 @@ def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
     differing = {
         (kernel.kind, bool(sample.bytes.functions.get(kernel.runtime))) for kernel, sample in used if kernel.varied
     }
+    folds = not any(kernel.twin and sample.bytes.functions.get(kernel.name) for kernel, sample in used)
     whole, shared, wrapper = (defaultdict[str, list[tuple[Traits, int]]](list) for _ in range(3))
     for sample in samples:
         seen: set[str] = set()
-        for kernel in (one for one in kernels(sample.module) if not one.twin):
+        for kernel in (one for one in kernels(sample.module) if not (one.twin and folds)):
             row = kernel.traits, sample.bytes.functions.get(kernel.name, 0)
             shares = not kernel.alone or kernel.kind not in inlined
             apart = sample.bytes.functions.get(kernel.runtime, 0) + beside[sample.name].own.get(kernel.kind, 0)
@@ -90,6 +91,7 @@ def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
         shared={kind: together for kind, (_, together) in bodies.items() if kind in shared},
         wrapper={kind: select(rows) for kind, rows in sorted(wrapper.items())},
         library=library(samples, beside),
+        folds=int(folds),
         apart=tuple(sorted(kind for kind in shared if (kind, False) in differing and (kind, True) not in differing)),
     )
     # The rest, beside what is known of the kernels: one constant for each kind of model, and the amounts.

@@ -28,6 +28,7 @@ TOKENS: dict[str, dict[str, Any]] = {
             "num_hidden_layers": 1},
     "gelu": {"hidden_size": 256, "intermediate_size": 320, "num_key_value_heads": 4, "vocab_size": 512,
              "hidden_act": "gelu_pytorch_tanh"},
+    "erf": {"hidden_act": "gelu"},
 }  # fmt: skip
 SENSORS: dict[str, dict[str, Any]] = {
     "one": {"input_dim": 13, "model_dim": 24, "expert_hidden": 32, "top_k": 1, "activation": "tanh"},
@@ -35,6 +36,7 @@ SENSORS: dict[str, dict[str, Any]] = {
              "norm_topk_prob": True},
     "silu": {"activation": "silu"},
     "gelu": {"activation": "gelu_tanh"},
+    "erf": {"activation": "gelu"},
     "sigmoid": {"activation": "sigmoid"},
     "identity": {"activation": "identity"},
 }  # fmt: skip
@@ -45,6 +47,8 @@ FAMILIES: dict[str, tuple[Options, ...]] = {
     "deepseekv3-groups-of-three": (Options(Scheme.W8A16, F16), Options(Scheme.W4A8, prefill=4)),
     "deepseekv3-yarn-halves": (Options(Scheme.F32, prefill=3), Options(Scheme.W8A8)),
     "gptoss-all-experts": (Options(Scheme.W8A8, prefill=4),),
+    "gptoss-mxfp4": (Options(Scheme.W4A8, prefill=4), Options(Scheme.W4A16, F16)),
+    "gptoss-mxfp4-wide-top1": (Options(Scheme.W4A8, F16), Options(Scheme.W4A16, prefill=4)),
     "gptoss-no-bias-top1": (Options(Scheme.W4A16, F16),),
     "granitemoe-bias": (Options(Scheme.W8A8, prefill=8),),
     "llama-biases": (Options(Scheme.W4A8, prefill=4),),
@@ -56,6 +60,8 @@ FAMILIES: dict[str, tuple[Options, ...]] = {
     "qwen2moe-norm-step2": (Options(Scheme.W8A8, prefill=4),),
     "qwen2moe-windows": (Options(Scheme.W4A8, F16),),
     "qwen3moe-window-bias": (Options(Scheme.W4A16, prefill=4),),
+    "switch-untied-router-bias": (Options(Scheme.F32, prefill=3), Options(Scheme.W4A8, F16)),
+    "switch-wide-heads-all-sparse": (Options(Scheme.W8A8), Options(Scheme.W4A16, F16, prefill=4)),
 }
 # The same families with other shapes, held out.
 UNSEEN: dict[str, Options] = {
@@ -66,6 +72,7 @@ UNSEEN: dict[str, Options] = {
     "phimoe-base": Options(Scheme.W4A8, F16, prefill=4),
     "qwen2moe-base": Options(Scheme.W8A8),
     "qwen3moe-base": Options(Scheme.W4A16, prefill=4),
+    "switch-base": Options(Scheme.W8A8, prefill=4),
 }
 _VERSION = re.compile(r"\d+(\.\d+)*")
 _LIBC = {
@@ -79,6 +86,7 @@ COMPARED = (
     "mixtral-base",
     "phimoe-base",
     "qwen3moe-base",
+    "switch-base",
     "top1-e4",
 )
 CONTEXT = 32  # longer ones only move constants
@@ -119,8 +127,9 @@ def training(folder: Path) -> list[Case]:
         Case(tokens["narrow"], Options(drop={0: {1}})),
         Case(tokens["window"], Options(kv=F16)),
         Case(tokens["gelu"], Options(Scheme.W4A16)),
+        Case(tokens["erf"], Options()),
         Case(sensors["many"], Options()),
-        *(Case(sensors[name], Options()) for name in ("silu", "gelu", "sigmoid", "identity")),
+        *(Case(sensors[name], Options()) for name in ("silu", "gelu", "erf", "sigmoid", "identity")),
         *(
             Case(ORACLE / "variants" / name, replace(options, context=CONTEXT))
             for name, several in FAMILIES.items()

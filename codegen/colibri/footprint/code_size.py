@@ -60,10 +60,12 @@ class Measured(msgspec.Struct, frozen=True):
             that is not in ``kernel`` is never inlined, and is one function always.
         wrapper: for the kinds in ``shared``, each kernel that calls that function.
         apart: kinds in ``shared`` that are not shared when those of a program differ in a constant that they pass on.
-        table: of constants: ``kernels`` is for each kernel, ``functions`` for each function of a block.
+        table: of constants: ``kernels`` is for each kernel, ``twins`` for each that equals one of them, ``functions``
+            for each function of a block.
         library: routines of the compiler, and functions of the runtime that several kinds of kernel share.
         buffers: 1 where the program's own variables count as data; 0 where the linker has them in one piece with the
             model's memory.
+        folds: 1 where the compiler makes one function of equal kernels; 0 where each is one of its own.
     """
 
     compiler: str
@@ -82,6 +84,7 @@ class Measured(msgspec.Struct, frozen=True):
     wrapper: dict[str, Traits] = {}
     library: dict[str, Routine] = {}
     buffers: int = 1
+    folds: int = 1
     apart: tuple[str, ...] = ()
 
     def knows(self, kind: str) -> bool:
@@ -217,7 +220,9 @@ def dot(amounts: Traits, coefficients: Traits) -> float:
 def table_traits(module: Module) -> Traits:
     """Amounts that constants grow with besides the tables themselves: unwinding tables, literals."""
     functions = sum(len(block.functions) for block in module.blocks)
-    return {"kernels": float(len({k.name for k in kernels(module) if not k.twin})), "functions": float(functions)}
+    used = {one.name: one for one in kernels(module)}.values()
+    twins = sum(bool(one.twin) for one in used)
+    return {"kernels": float(len(used) - twins), "twins": float(twins), "functions": float(functions)}
 
 
 def table_bytes(module: Module, package: Package) -> int:
@@ -240,7 +245,8 @@ def _kernel_bytes(used: list[Kernel], measured: Measured) -> dict[str, int]:
         shares = shares and not (kernel.varied and kernel.kind in measured.apart)
         if shares:
             sizes.setdefault(kernel.runtime, _bytes(kernel, measured.shared))
-        sizes[kernel.name] = 0 if kernel.twin else _bytes(kernel, measured.wrapper if shares else measured.kernel)
+        folded = kernel.twin and measured.folds
+        sizes[kernel.name] = 0 if folded else _bytes(kernel, measured.wrapper if shares else measured.kernel)
     return sizes
 
 

@@ -35,7 +35,7 @@ class Kernel:
         traits: ``each`` is 1; others say what the instance has (1) or has not (absent). ``null`` is a pointer that the
             runtime function does without, ``flag1``, ``flag2``, … are those of its flags that are true, ``ones`` counts
             its arguments that are 1, as for a loop of one turn.
-        twin: instance with the same parameters and statements, which the compiler keeps instead; empty for none.
+        twin: instance with the same parameters and statements, which most compilers keep instead; empty for none.
         alone: whether it is the only one of its kind, apart from twins.
         varied: whether those of its kind differ in a constant that they pass on, such as the width of a norm.
     """
