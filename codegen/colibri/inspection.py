@@ -235,6 +235,9 @@ def print_inspection(facts: Inspection, console: Console) -> None:
     console.print()
     _print_fits(facts, console)
     console.print("weights and memory only: code takes some 10 KB of flash more, see `colibri build`")
+    if facts.kind == "tokens" and any(fit.ram_left is not None and fit.ram_left < 0 for fit in facts.fits):
+        fewer = "fewer tokens take less: --context" + (" and --source" if facts.source else "")
+        console.print(f"memory is for {facts.context:,} tokens; {fewer}")
 
 
 _WIDEST = 100  # columns of a list of names

@@ -175,6 +175,8 @@ def test_config_is_required(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     (tmp_path / "config.json").rename(tmp_path / "params.json")
     assert "no config.json; params.json is the vendor's own form" in refusal(tmp_path)
+    (tmp_path / "params.json").unlink()
+    assert "no config.json; put that of the model beside its weights" in refusal(tmp_path)
 
 
 def test_a_file_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:

@@ -35,6 +35,14 @@ def test_the_original_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[4].startswith("worst") and float(lines[4].split()[1]) < 1e-5
 
 
+def test_names_stand_in_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    model = ORACLE / "switch-base"
+    assert main(["check", str(model), "--golden", str(model / "golden.npz")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.find(" rows, ") for line in lines[:-1]} == {len("decoder_input_ids_0") + 7}
+    assert lines[-1].startswith("worst" + " " * 15)
+
+
 def test_sensor_models(capsys: pytest.CaptureFixture[str]) -> None:
     stored = ORACLE / "load-moe/top1-e4/golden.npz"
     assert main(["check", str(sensor("top1-e4")), "--golden", str(stored), "--json"]) == 0
@@ -47,7 +55,7 @@ def test_one_logit_that_is_off_is_found(tmp_path: Path, capsys: pytest.CaptureFi
     logits[4, 17] += 0.25
     assert main(["check", str(MODEL), "--golden", str(golden(tmp_path, logits_2=logits))]) == 1
     out, err = capsys.readouterr()
-    assert "input_ids_2           9 rows, worst 0.25 at row 4, output 17" in out
+    assert "input_ids_2      9 rows, worst 0.25 at row 4, output 17" in out
     assert "worst difference 0.25 in input_ids_2, the tolerance is 0.0001" in err
     assert main(["check", str(MODEL), "--golden", str(tmp_path / "golden.npz"), "--tolerance", "0.3"]) == 0
 

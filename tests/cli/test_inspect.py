@@ -50,6 +50,13 @@ def test_no_empty_lists() -> None:
     assert "every" in text and "some in" not in text and "none" not in text
 
 
+def test_what_takes_less_memory_is_said_where_a_board_lacks_some() -> None:
+    assert said(*board("half", (9, 9), {"f32": -1, "f16": 0}))[-1] == (
+        "memory is for 16 tokens; fewer tokens take less: --context"
+    )
+    assert not any("--context" in line for line in said(*board("flash", (-9, 9), {"f32": 0})))
+
+
 def test_parts_sum_to_the_file_and_resting_experts_are_not_active(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

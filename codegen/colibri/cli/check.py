@@ -37,17 +37,19 @@ def command(checkpoint: Path, golden: Path, tolerance: float, context: int | Non
     if as_json:
         click.echo(json.dumps({**dataclasses.asdict(result), "passed": passed}, indent=1, sort_keys=True))
     else:
+        wide = max(len(name) for name in ("worst", *(case.name for case in result.cases), *result.skipped))
         for case in result.cases:
             line = (
-                f"{case.name:<16} {case.rows:>6,} rows, worst {case.worst:.2g} at row {case.row}, output {case.output}"
+                f"{case.name:<{wide}} {case.rows:>6,} rows, "
+                f"worst {case.worst:.2g} at row {case.row}, output {case.output}"
             )
             if case.continued:
                 same = f"token {case.diverges} is another" if case.diverges >= 0 else "the same"
                 line += f"; {case.continued} tokens continued: {same}"
             click.echo(line)
         for name in result.skipped:
-            click.echo(f"{name:<16} longer than the context, skipped")
-        click.echo(f"{'worst':<16} {worst.worst:.2g} in {worst.name}")
+            click.echo(f"{name:<{wide}} longer than the context, skipped")
+        click.echo(f"{'worst':<{wide}} {worst.worst:.2g} in {worst.name}")
     if not passed:
         what = f"worst difference {worst.worst:.2g} in {worst.name}, the tolerance is {tolerance:g}"
         if worst.worst <= tolerance:

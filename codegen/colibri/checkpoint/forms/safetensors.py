@@ -61,7 +61,7 @@ def read_config(folder: Folder) -> Config:
             where=folder.where,
             hint="params.json is the vendor's own form: give the folder in Hugging Face form"
             if folder.has("params.json")
-            else "",
+            else "put that of the model beside its weights",
         )
     return Config.read(folder.file(CONFIG_NAME))
 
