@@ -122,9 +122,9 @@ def test_one_line_names_the_key(tmp_path: Path, name: str, changes: dict[str, An
             30.0,
             "is 30.0, which has no meaning for model type llama",
         ),
-        ("llama-llama3rope-tied", "use_qk_norm", True, "is True, which has no meaning for model type llama"),
-        ("llama-llama3rope-tied", "rope_interleave", True, "is True, which has no meaning for model type llama"),
-        ("mixtral-base", "scoring_func", "sigmoid", "is 'sigmoid', which has no meaning for model type mixtral"),
+        ("llama-llama3rope-tied", "use_qk_norm", True, "is true, which has no meaning for model type llama"),
+        ("llama-llama3rope-tied", "rope_interleave", True, "is true, which has no meaning for model type llama"),
+        ("mixtral-base", "scoring_func", "sigmoid", 'is "sigmoid", which has no meaning for model type mixtral'),
         ("mixtral-base", "attention_multiplier", 0.5, "is 0.5, which has no meaning for model type mixtral"),
         (
             "mixtral-base",

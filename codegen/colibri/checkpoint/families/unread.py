@@ -7,8 +7,10 @@ comes with tensors of its own is not here: no tensor is left over in silence.
 
 from __future__ import annotations
 
+import json
+
 from colibri.checkpoint.config import Config
-from colibri.errors import BadInput
+from colibri.errors import BadInput, shown
 from colibri.graph.graph import Graph
 
 # What each means where it changes nothing; null never does.
@@ -26,16 +28,23 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "logits_scaling": (1,),
     "parallel_attn": (False,),
     "position_embedding_type": ("rope", "rotary"),
+    "qk_layer_norms": (False,),
+    "qk_layernorm": (False,),
+    "qk_norm": (False,),
     "query_pre_attn_scalar": (),
     "residual_multiplier": (1,),
     "rope_interleave": (False,),
+    "rope_interleaved": (False,),
     "rotary_pct": (1,),
     "routed_scaling_factor": (1,),
+    "scale_depth": (),
+    "scale_emb": (1,),
     "scoring_func": ("softmax",),
     "swiglu_limit": (),
     "use_parallel_residual": (False,),
     "use_qk_norm": (False,),
 }
+_NORMS = ("qk_layer_norms", "qk_layernorm", "qk_norm", "use_qk_norm")
 _TABLES = ("rope_parameters", "rope_scaling")
 _KINDS = ("full_attention", "sliding_attention")
 
@@ -58,11 +67,11 @@ def refuse_unread(config: Config, graph: Graph) -> None:
 
 def _stored(key: str, graph: Graph) -> bool:
     """Whether the checkpoint's tensors say the same as the key."""
-    return key == "use_qk_norm" and any(name.endswith(".q_norm") for name in graph.weights)
+    return key in _NORMS and any(name.endswith(".q_norm") for name in graph.weights)
 
 
 def _of_another(table: Config, key: str, graph: Graph) -> BadInput:
     value = table.table[key]
-    what = "is set" if isinstance(value, (list, dict)) else f"is {value!r}"
+    what = "is set" if isinstance(value, (list, dict)) else f"is {shown(json.dumps(value))}"
     hint = "remove the key if the model was made without it"
     return table.error(key, f"{what}, which has no meaning for model type {graph.family}", hint)
