@@ -273,6 +273,8 @@ CASES = (
     Hostile("view-beyond", "reaches beyond the 6 elements", _weights(offset=1)),
     Hostile("view-far-beyond", "reaches beyond the 6 elements", _weights(offset=1 << 62)),
     Hostile("stride-beyond", "reaches beyond the 6 elements", _weights(strides=(1 << 62, 1))),
+    Hostile("spread-thin", "tensor 'w' has 2 values, spread over 2,000,001 elements",
+            _torch(table(w=tensor(count=1 << 21, shape=(2, 1), strides=(2_000_000, 1))) + b".", {"0": bytes(1 << 23)})),
     Hostile("stride-negative", "are no natural numbers", _weights(strides=(-3, 1))),
     Hostile("offset-negative", "are no natural numbers", _weights(offset=-1)),
     Hostile("size-negative", "are no natural numbers", _weights(shape=(-2, 3))),

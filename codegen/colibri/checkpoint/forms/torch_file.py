@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 INDEX = ".bin.index.json"
 SUFFIXES = (".bin", ".pt", ".pth")
+_WIDEST_SPREAD, _SMALL = 64, 1 << 20  # elements of a storage for each that a view has, and those that nobody minds
 _MAX_PICKLE_BYTES = 32 << 20
 _MAX_RANK = 8
 _STORAGES = {
@@ -273,6 +274,10 @@ def _stored(name: str, view: _View, file: Bytes, entries: Mapping[str, Entry], p
         raise refuse(f"is in storage '{shown(storage.key)}', which has {entry.size} bytes and not {count * size}")
     if math.prod(view.shape) > count or view.offset + _span(view.shape, view.strides) > count:
         raise refuse(f"reaches beyond the {count} elements of its storage")
+    span, values = _span(view.shape, view.strides), math.prod(view.shape)
+    if span > _WIDEST_SPREAD * values + _SMALL:
+        what = f"has {values:,} values, spread over {span:,} elements, and all of these would be read"
+        raise BadInput(f"tensor '{shown(name)}' {what}", where=file.where, hint="save it with .contiguous()")
     begin = data_begin(file, entry) + view.offset * size
     steps = [math.prod(view.shape[axis + 1 :]) for axis in range(len(view.shape))]
     plain = all(extent <= 1 or step == own for extent, step, own in zip(view.shape, view.strides, steps, strict=True))
