@@ -74,7 +74,7 @@ def write_torch(file: Path, arrays: Arrays) -> None:
     for number, (key, values) in enumerate(arrays.items()):
         strides = tuple(step // 4 for step in values.strides)
         tensors[key] = tensor(key=str(number), count=values.size, shape=values.shape, strides=strides)
-        storages[str(number)] = np.asarray(values, np.float32).tobytes()
+        storages[str(number)] = np.asarray(values, np.float32).tobytes("A")  # as they lie in memory
     torch_zip(file, table(**tensors) + b".", storages)
 
 

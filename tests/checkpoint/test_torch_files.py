@@ -13,6 +13,8 @@ from make_bad import CONFIG, tiny_mixtral, write_checkpoint
 from make_hostile import group, name, text, torch_zip, write_torch
 from small_models import load_graph
 
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.files import LocalFile
 from colibri.checkpoint.forms import open_form
 from colibri.checkpoint.source import Tensors
 from colibri.errors import BadInput
@@ -111,3 +113,16 @@ def test_no_pickle_runs(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"asks for 'posix\.system'"):
         open_form(tmp_path / "evil.pt")
     assert not witness.exists()
+
+
+def test_a_transposed_matrix_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = tiny_mixtral()
+    values = np.ascontiguousarray(arrays["lm_head.weight"].T)
+    write_torch(tmp_path / "model.pt", arrays | {"lm_head.weight": values.T})
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    stored = Checkpoint.open(tmp_path / "model.pt").claim("lm_head.weight", values.T.shape)
+    read: list[int] = []
+    whole = LocalFile.read
+    monkeypatch.setattr(LocalFile, "read", lambda self, *span: read.append(span[1]) or whole(self, *span))
+    assert np.concatenate(list(stored.blocks(1))).tobytes() == values.T.tobytes()
+    assert read == [values.nbytes]

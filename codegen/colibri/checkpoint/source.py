@@ -42,6 +42,7 @@ class Stored(Protocol):
         shape: extents, outermost first; empty for a scalar.
         nbytes: what it takes in its file.
         where: how errors name its file.
+        in_order: whether a few entries of the outermost axis cost no more than their share.
     """
 
     @property
@@ -55,6 +56,9 @@ class Stored(Protocol):
 
     @property
     def where(self) -> str: ...
+
+    @property
+    def in_order(self) -> bool: ...
 
     def rows(self, begin: int, end: int) -> NDArray[np.generic]:
         """Return entries ``begin..end`` of the outermost axis (a scalar is one row), reading no others.
@@ -92,6 +96,11 @@ class Plain:
     def where(self) -> str:
         """Name of the file."""
         return self.file.where
+
+    @property
+    def in_order(self) -> bool:
+        """Entries lie one behind the other."""
+        return True
 
     def rows(self, begin: int, end: int) -> NDArray[np.generic]:
         """As `Stored.rows`."""
@@ -194,7 +203,7 @@ class Tensors:
     def has_rows(self, name: str) -> bool:
         """Return whether rows of the last axis can be read alone, not only entries of the outermost one."""
         stored = self._stored[name]
-        return len(stored.shape) < 3 or isinstance(stored, Plain)
+        return isinstance(stored, Plain) or (len(stored.shape) < 3 and stored.in_order)
 
     def rows(self, name: str, begin: int, end: int) -> NDArray[np.float32]:
         """Return rows of the last axis as fp32, C-contiguous and owned by the caller; fp64 is rounded to nearest even.

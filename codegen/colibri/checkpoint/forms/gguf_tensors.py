@@ -73,6 +73,11 @@ class Blocks:
     def _step(self) -> int:
         return self.stride or self.nbytes // self.shape[0]
 
+    @property
+    def in_order(self) -> bool:
+        """Entries lie one behind the other."""
+        return True
+
     def rows(self, begin: int, end: int) -> Values:
         """As `Stored.rows`."""
         if len(self.shape) == 1 and self.form.values > 1:  # a block is not to be cut
@@ -121,6 +126,11 @@ class Packed:
     def where(self) -> str:
         """Name of the file."""
         return self.of.where
+
+    @property
+    def in_order(self) -> bool:
+        """Entries lie one behind the other."""
+        return True
 
     def rows(self, begin: int, end: int) -> Values:
         """As `Stored.rows`."""
@@ -171,6 +181,11 @@ class Joined:
     def where(self) -> str:
         """Name of the first part's file."""
         return self.parts[0].where
+
+    @property
+    def in_order(self) -> bool:
+        """Of each part; entries are not mixed."""
+        return True
 
     def rows(self, begin: int, end: int) -> Values:
         """As `Stored.rows`."""

@@ -81,6 +81,11 @@ class Grouped:
         """Name of the file."""
         return self.file.where
 
+    @property
+    def in_order(self) -> bool:
+        """Entries lie one behind the other."""
+        return True
+
     def rows(self, begin: int, end: int) -> NDArray[np.generic]:
         """As `Stored.rows`."""
         import numpy as np

@@ -40,6 +40,11 @@ class Reordered:
         """Name of the file."""
         return self.of.where
 
+    @property
+    def in_order(self) -> bool:
+        """As the tensor."""
+        return self.of.in_order
+
     def rows(self, begin: int, end: int) -> NDArray[np.generic]:
         """As `Stored.rows`; what lies between the first and the last of these rows is read too."""
         picked = self.order[begin:end]

@@ -95,6 +95,11 @@ class Strided:
         """Name of the file."""
         return self.file.where
 
+    @property
+    def in_order(self) -> bool:
+        """Not where the view is transposed."""
+        return self.strides[0] == max(self.strides)
+
     def rows(self, begin: int, end: int) -> NDArray[np.generic]:
         """As `Stored.rows`; what lies between the elements of these rows is read too."""
         import numpy as np
