@@ -85,7 +85,7 @@ def run_tokens(
         raise BadInput(
             f"{kind} and {count} more do not fit into a context of {package.context}",
             where=where,
-            hint=f"ask for at most {max(package.context - before + 1, 0)} with -n, or build for more --context",
+            hint=f"ask for at most {max(package.context - before + 1, 0)} with -n, or build for more with --context",
         )
     request = np.array([count, len(prompt), *prompt], "<u4").tobytes()
     _execute(folder, package, emulator, request, timeout, AnswerStream(lambda words: on_token(words[0])))

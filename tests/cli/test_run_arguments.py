@@ -65,7 +65,7 @@ def test_prompts(capsys: pytest.CaptureFixture[str], token_package: str, prompt:
 
 def test_the_hint_for_a_full_context_is_right(capsys: pytest.CaptureFixture[str], token_package: str) -> None:
     message = fails(capsys, 5, token_package, "1 2 3", "-n", "11")
-    assert "ask for at most 10 with -n" in message
+    assert "ask for at most 10 with -n, or build for more with --context" in message
 
 
 def test_a_tokenizer_that_is_not_there(capsys: pytest.CaptureFixture[str], token_package: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from small_models import ORACLE, make_package, sensor, write_sensor
 from colibri.boards.load import load_board
 from colibri.claim import claimed, put_in_place
 from colibri.emit import writer
+from colibri.emit.package_text import summary_line
 from colibri.errors import BadInput, UsageError
 from colibri.generate import Options, generate
 from colibri.package import load_package
@@ -284,3 +285,20 @@ def test_no_file_points_to_a_page_that_is_not_there(tmp_path: Path, source: Path
         if path.suffix in (".c", ".h", ".S", ".md", ".txt", ".ninja", ".cmake"):
             pages = re.findall(r"[\w./]*\w\.md\b", path.read_text(encoding="utf-8"))
             assert [page for page in pages if page.rpartition("/")[2] not in names] == [], path
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (MODEL, "1,169 parameters, 1 layer of 3 experts, top 1; 13 inputs, 2 outputs, batch 1."),
+        (ORACLE / "variants/llama-biases", " parameters, 2 layers of one MLP; vocabulary 40, "),
+        (
+            ORACLE / "switch-base",
+            " parameters, 4 layers of 1 to 4 experts, top 1; vocabulary 160, source 8, ",
+        ),
+    ],
+    ids=["sensor", "dense", "encoder"],
+)
+def test_the_model_in_a_few_words(source: Path, words: str, tmp_path: Path) -> None:
+    package = generate(source, load_board("stm32f405"), Options(context=None if source == MODEL else 8), tmp_path / "p")
+    assert words in summary_line(package)

@@ -226,10 +226,11 @@ def summary_line(package: Package) -> str:
     model = package.model
     counts = sorted(set(model.experts))
     experts = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    layers = f"{len(model.experts)} layer{'s' if len(model.experts) > 1 else ''} of {experts} experts"
+    each = "one MLP" if counts == [1] else f"{experts} experts, top {model.top_k}"
+    layers = f"{len(model.experts)} layer{'s' if len(model.experts) > 1 else ''} of {each}"
     shape = (
         f"vocabulary {model.outputs}, {_source(model)}context {package.context}, prefill {package.prefill}"
         if model.kind == "tokens"
         else f"{model.inputs} inputs, {model.outputs} outputs, batch {package.batch}"
     )
-    return f"{model.parameters:,} parameters, {layers}, top {model.top_k}; {shape}."
+    return f"{model.parameters:,} parameters, {layers}; {shape}."
