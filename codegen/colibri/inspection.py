@@ -221,7 +221,10 @@ def print_inspection(facts: Inspection, console: Console) -> None:
     unit = "token" if facts.kind == "tokens" else "sample"
     share = f" ({facts.active / facts.parameters:.0%})" if facts.parameters else ""
     console.print(f"active for a {unit}: {facts.active:,} parameters{share}", markup=False)
-    console.print(f"experts: {'/'.join(map(str, facts.experts))}, top {facts.top_k}: {facts.routing}", markup=False)
+    counts = f"{'/'.join(map(str, facts.experts))}, top {facts.top_k}"
+    if set(facts.experts) == {1}:
+        counts = f"one in each of {len(facts.experts)} layers"
+    console.print(f"experts: {counts}: {facts.routing}", markup=False)
     if facts.origin:
         console.print(f"origin: {comment_text(facts.origin, 400)}", markup=False)
     if facts.licence:

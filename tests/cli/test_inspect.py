@@ -45,6 +45,11 @@ def test_every_some_and_none() -> None:
     assert "fits in none, lacks at least: small (2K flash and 1K RAM), full" in lines
 
 
+def test_experts_of_a_dense_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(ORACLE / "variants/llama-biases")]) == 0
+    assert "experts: one in each of 2 layers: one dense MLP a layer, no router" in capsys.readouterr().out
+
+
 def test_no_empty_lists() -> None:
     text = "\n".join(said(*board("large", (9, 9), {"f32": 0})))
     assert "every" in text and "some in" not in text and "none" not in text
