@@ -128,6 +128,7 @@ def test_http(server: tuple[str, type[Ranges]]) -> None:
     [
         ("memory://absent/model", "memory:///absent/model: no such file"),
         ("memory://absent/model.safetensors", "memory:///absent"),
+        ("zip://m::file:///dev/zero", "file:///dev/zero: is not a file"),
         ("nonsense://a/b", "nonsense://a/b: cannot be read: ValueError: Protocol not known"),
         ("http://127.0.0.1:1/model", "http://127.0.0.1:1/model: "),
         ("http://me:secret@127.0.0.1:1/model.gguf", "http://127.0.0.1:1/model.gguf: "),

@@ -55,6 +55,10 @@ def _open_url(url: str) -> Opened:
     place, chain, rest = url.partition("::")
     if "?" in place:
         raise BadInput("has a query, which stands for one file", where=public(url), hint="download the checkpoint")
+    for archive in rest.split("::"):
+        scheme, _, path = archive.partition("://")
+        if scheme in ("file", "local") and not is_regular_file(Path(path)):  # of a device all would be read
+            raise BadInput("is not a file", where=public(archive))
     place = place if place.endswith("://") else place.rstrip("/")
     parent, _, last = place.rpartition("/")
     known = (INDEX, SINGLE)
