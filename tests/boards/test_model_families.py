@@ -30,6 +30,8 @@ MODELS = {
 }
 VARIANTS = {
     "gptoss-mxfp4-wide-top1": Options(Scheme.W4A16, F16, context=24),
+    "deepseekv3-no-shared-experts": Options(Scheme.F32, context=24),  # heads turn one pair: gcc 12.2 fused its products
+    "phimoe-tied-head-bias": Options(Scheme.W4A8, prefill=3, context=24),
     "deepseekv2-groups-q-rank": Options(Scheme.W8A16, context=24),
     "llama4-biases-temperature": Options(Scheme.F32, F16, prefill=2, context=24),
     "olmoe-clip": Options(Scheme.F32, context=24),

@@ -74,6 +74,8 @@ EXPORT(rope,
        (float *x, const float *coarse, const float *fine, uint32_t position, uint32_t step, uint32_t heads,
         uint32_t head_dim),
        (x, coarse, fine, position, step, heads, head_dim))
+EXPORT(rope_2, (float *x, const float *coarse, const float *fine, uint32_t position, uint32_t step, uint32_t heads),
+       (x, coarse, fine, position, step, heads))
 EXPORT(router, (uint32_t * index, float *weight, float *scores, uint32_t n, uint32_t k, bool renormalise),
        (index, weight, scores, n, k, renormalise))
 EXPORT(embedding_f32,

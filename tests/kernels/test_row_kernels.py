@@ -172,7 +172,9 @@ def test_layer_norm(kernels: Kernels, width: int) -> None:
         assert same_bits(got, want)
 
 
-@pytest.mark.parametrize(("heads", "head_dim", "context"), [(1, 2, 1), (4, 8, 100), (3, 6, 64), (2, 32, 513)])
+@pytest.mark.parametrize(
+    ("heads", "head_dim", "context"), [(1, 2, 1), (4, 2, 50), (4, 8, 100), (3, 6, 64), (2, 32, 513)]
+)
 def test_rope(kernels: Kernels, heads: int, head_dim: int, context: int) -> None:
     frequencies = 10000.0 ** (-np.arange(0, head_dim, 2) / head_dim)
     coarse, fine, step = rope_tables(frequencies, context)
@@ -183,6 +185,10 @@ def test_rope(kernels: Kernels, heads: int, head_dim: int, context: int) -> None
         got = x[position].copy()
         kernels.call("rope", got, coarse, fine, position, step, heads, head_dim)
         assert same_bits(got, run.floats["x"][position])
+        if head_dim == 2:
+            pairs = x[position].copy()
+            kernels.call("rope_2", pairs, coarse, fine, position, step, heads)
+            assert same_bits(pairs, got)
 
 
 # ---- small ones ----
