@@ -103,8 +103,7 @@ def _take_over(fresh: Path, folder: Path) -> None:
     new = {path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()}
     for path in new:
         target = folder / path
-        # Of assembly, zig goes by the source's own time, whatever it includes.
-        if path.suffix == ".S" or not (target.is_file() and target.read_bytes() == (fresh / path).read_bytes()):
+        if not (target.is_file() and target.read_bytes() == (fresh / path).read_bytes()):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(fresh / path, target)
     for old in [path for path in folder.rglob("*") if path.is_file()]:

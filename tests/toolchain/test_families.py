@@ -54,6 +54,17 @@ def built(name: str, family: str, folder: Path) -> Path:
     return folder
 
 
+def test_zig_takes_the_weights_that_are_there_now(tmp_path: Path) -> None:
+    """Of assembly it has an answer in its cache, whatever the source includes."""
+    need("nucleo-h743zi", "zig")
+    folder = built("nucleo-h743zi", "zig", tmp_path / "package")
+    weights = folder / "model.bin"
+    other = weights.read_bytes()[:-8] + b"replaced"
+    weights.write_bytes(other)
+    assert build_product(folder, load_board("nucleo-h743zi"))
+    assert other in (folder / "build/product.elf").read_bytes()
+
+
 @pytest.mark.parametrize(("name", "family"), [*((name, "clang") for name in CLANG), ("nucleo-h743zi", "zig")])
 @pytest.mark.emulator
 def test_the_same_bits_as_from_gcc(name: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
