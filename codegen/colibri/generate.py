@@ -340,4 +340,5 @@ def _facts(graph: Graph) -> ModelFacts:
         labels=graph.labels,
         source=graph.source,
         start=graph.start,
+        classifies=graph.classifies,
     )

@@ -200,6 +200,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
         labels: names of inputs and outputs, when the checkpoint has them.
         source: most tokens that encode takes; 0 without an encoder.
         start: the token that decoding begins with (0 without an encoder).
+        classifies: whether a sample's outputs are the scores of classes.
     """
 
     kind: str
@@ -213,6 +214,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     labels: dict[str, tuple[str, ...]] = {}
     source: int = 0
     start: int = 0
+    classifies: bool = False
 
 
 class HotWeights(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,11 @@ from colibri.cli.options import FILE, SECONDS
 from colibri.errors import printable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from colibri.boards.profile import Emulator
-    from colibri.package import Package
+    from colibri.package import ModelFacts, Package
 
 
 @click.command("run", short_help="Run the product in the emulator, on words or numbers.")
@@ -62,13 +66,28 @@ def command(
         if as_json:
             click.echo(json.dumps([[float(value) for value in row] for row in predictions]))
             return
-        if labels := facts.model.labels.get("outputs"):
-            quoted = [printable(label).replace('"', '""') for label in labels]
-            click.echo(",".join(f'"{label}"' if set(label) & set(',"') else label for label in quoted))
-        for row in predictions:
-            click.echo(",".join(repr(float(str(value))) for value in row))
+        for line in _csv(facts.model, predictions):
+            click.echo(line)
         return
     _generate(package, facts, chosen, what, tokens, tokenizer, timeout, as_json)
+
+
+def _csv(model: ModelFacts, predictions: NDArray[np.float32]) -> Iterator[str]:
+    """A line of names, if there are any, and one for each sample; a classifier's begins with the class."""
+    names = [_quoted(name) for name in model.labels.get("outputs", ())]
+    if model.classifies:
+        names = names or [str(number) for number in range(model.outputs)]
+    if names:
+        yield ",".join(["class", *names] if model.classifies else names)
+    for row in predictions:
+        answer = [names[int(row.argmax())]] if model.classifies else []
+        yield ",".join([*answer, *(repr(float(str(value))) for value in row)])
+
+
+def _quoted(name: str) -> str:
+    """A name as a cell of a CSV."""
+    text = printable(name).replace('"', '""')
+    return f'"{text}"' if set(name) & set(',"') else text
 
 
 def _generate(

@@ -111,6 +111,7 @@ def package_values(contents: Contents) -> dict[str, object]:
         "prefill": package.prefill,
         "context": package.context,
         "source": model.source,
+        "classifies": model.classifies,
         "inputs": model.inputs,
         "outputs": model.outputs,
         "top_k": model.top_k,

@@ -168,6 +168,7 @@ class Graph:
         encoder: how many ops are the encoder's; 0 without one.
         source: most tokens that encode takes; 0 without an encoder.
         start: the token that decoding begins with (0 without an encoder).
+        classifies: whether a sample's outputs are the scores of classes.
         labels: names of inputs and outputs, if the checkpoint gives them.
         pruned: layer to the ids of the experts dropped from it.
         dropped: notes on tensors and experts left out.
@@ -184,6 +185,7 @@ class Graph:
     encoder: int = 0
     source: int = 0
     start: int = 0
+    classifies: bool = False
     ops: list[Op] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)

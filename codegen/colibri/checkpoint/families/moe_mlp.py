@@ -1,6 +1,8 @@
 """Sensor models: an MLP around one mixture of experts. The form is documented in docs/sensor-models.md.
 
-    z = activation(inp x);  y = out(z + moe(z));  expert = fc2(activation(fc1 z))
+    z = activation(inp x);  y = out(z + moe(norm z));  expert = fc2(activation(fc1 z))
+
+The norm and an expert that always runs are optional.
 
 The first and the last layer stay fp32 in every scheme: they are a few hundred weights, and in 8 bits they cost more
 accuracy than all experts together.
@@ -14,8 +16,9 @@ from colibri.checkpoint.lazy import dense_matrix
 from colibri.errors import UsageError
 from colibri.graph.float32 import ACTIVATIONS
 from colibri.graph.graph import BufferKind, Graph, ModelKind
-from colibri.graph.ops import Activation, Add, Experts, Linear, Router
+from colibri.graph.ops import Activation, Add, Experts, LayerNorm, Linear, Router
 from colibri.graph.ops.experts import ExpertWeights
+from colibri.graph.weights import Vector
 
 REQUIRED_KEYS = ("input_dim", "model_dim", "expert_hidden", "num_experts", "top_k", "output_dim")
 
@@ -35,6 +38,8 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     top_k = config.integer("top_k", minimum=1)
     outputs = config.integer("output_dim", minimum=1)
     renormalise = config.boolean("norm_topk_prob", default=False)
+    shared = config.optional_integer("shared_expert_hidden", minimum=1)
+    task = config.text("task", choices=("classification", "regression"), default="regression")
     activation = config.text("activation", choices=sorted(ACTIVATIONS), default="relu")
     if top_k > experts:
         raise config.error("top_k", f"is {top_k}, but there are {experts} experts")
@@ -48,7 +53,9 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         output_width=outputs,
         context=0,
         routing=f"softmax over all experts, top {top_k}, chosen weights "
-        + ("divided by their sum" if renormalise else "as they are"),
+        + ("divided by their sum" if renormalise else "as they are")
+        + ("; a shared expert is added last" if shared else ""),
+        classifies=task == "classification",
     )
     for key in ("inputs", "outputs"):
         if config.has(key):
@@ -71,9 +78,19 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     )
     graph.ops.append(Activation(None, "input layer", z, width, activation))
 
+    normed = z
+    if config.boolean("layer_norm", default=False):
+        normed = graph.buffer("normed", BufferKind.FLOAT, width)
+        names = "layers.0.norm", "layers.0.norm_bias"
+        for name, tensor in zip(names, ("moe.norm.weight", "moe.norm.bias"), strict=True):
+            graph.weights[name] = Vector(checkpoint.take(tensor, (width,), "model_dim"))
+        eps = config.number("layer_norm_eps", minimum=0.0, maximum=1.0, default=1e-5)
+        graph.ops.append(LayerNorm(0, "layer 0 / norms", "norm", z, normed, *names, width, eps))
     router = matrix("layers.0.router", "moe.gate", experts, width, "num_experts and model_dim")
     route = graph.buffer("route", BufferKind.ROUTE, top_k)
-    graph.ops.append(Router(0, "layer 0 / router", z, route, router, experts, width, top_k, renormalise, bias=True))
+    graph.ops.append(
+        Router(0, "layer 0 / router", normed, route, router, experts, width, top_k, renormalise, bias=True)
+    )
     kept = tuple(
         ExpertWeights(
             expert,
@@ -84,7 +101,16 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
         for expert in range(experts)
     )
     mixed = graph.buffer("mixed", BufferKind.FLOAT, width)
-    graph.ops.append(Experts(0, "layer 0", z, route, mixed, kept, top_k, width, hidden, activation, bias=True))
+    graph.ops.append(Experts(0, "layer 0", normed, route, mixed, kept, top_k, width, hidden, activation, bias=True))
+    if shared:
+        part, inner = "layer 0 / shared", graph.buffer("shared_up", BufferKind.FLOAT, shared)
+        up = matrix("layers.0.shared.up", "moe.shared.fc1", shared, width, "shared_expert_hidden")
+        graph.ops.append(Linear(0, part, "shared_up", normed, inner, up, shared, width, bias=True))
+        graph.ops.append(Activation(0, part, inner, shared, activation))
+        down = matrix("layers.0.shared.down", "moe.shared.fc2", width, shared, "shared_expert_hidden")
+        always = graph.buffer("shared_out", BufferKind.FLOAT, width)
+        graph.ops.append(Linear(0, part, "shared_down", inner, always, down, width, shared, bias=True))
+        graph.ops.append(Add(0, part, mixed, always, width))
     graph.ops.append(Add(0, "layer 0", z, mixed, width))
 
     output = graph.buffer(Graph.OUTPUT, BufferKind.FLOAT, outputs)
