@@ -154,7 +154,7 @@ def _run(
     )
     result = compare(package, emulator, cases, parse_responses(outcome.output), outcome.exit_code)
     if outcome.observation is not None and outcome.observation.memory is not None:
-        result = _with_memory(result, outcome.observation.memory, Symbols.of(image))
+        result = _with_memory(result, outcome.observation.memory, Symbols.of(image), package.board.cpu.arch)
     if instructions and outcome.exit_code == 0:
         result = replace(result, instructions=count_instructions(folder, package, emulator, timeout))
     return result
@@ -182,14 +182,17 @@ def _memory_plugin(folder: Path, package: Package, image: Path) -> Plugin:
     return memory_check(image, sorted(model_functions(folder, image)), objects)
 
 
-def _with_memory(result: EmulatorResult, memory: MemoryUse, symbols: Symbols) -> EmulatorResult:
+def _with_memory(result: EmulatorResult, memory: MemoryUse, symbols: Symbols, arch: str) -> EmulatorResult:
+    """What is outside is wrong; so is what is unaligned, but on x86, whose compilers make one such store of several."""
+    watched = [("outside the board's memory", memory.outside)]
+    watched += [("unaligned", memory.unaligned)] if arch != "x86_64" else []
     found = [
         Mismatch(
             f"memory, {name}",
             f"{finding.count} accesses, first of {finding.size} bytes at {finding.address:#x} "
             f"from {symbols.describe(finding.pc) or hex(finding.pc)}",
         )
-        for name, finding in (("unaligned", memory.unaligned), ("outside the board's memory", memory.outside))
+        for name, finding in watched
         if finding.count
     ]
     text = f"{memory.loads:,} loads, {memory.stores:,} stores, {memory.unaligned.count} unaligned"
