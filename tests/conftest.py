@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from shared_objects import SharedObjects
+
+# A shell's background job is started with ignored interrupts, and a program of a test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
