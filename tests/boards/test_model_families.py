@@ -22,6 +22,9 @@ MODELS = {
     "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
     "llama4-top1": Options(Scheme.W8A8, prefill=3, context=40),
+    "mixtral-base": Options(Scheme.W8A8, prefill=3, context=24),
+    "mixtral-fused-disk": Options(Scheme.W4A8, context=24),
+    "mixtral-sharded-swa": Options(Scheme.W4A16, F16, prefill=4, context=40),  # longer than its window of 16
     "olmoe-base": Options(Scheme.W8A16, context=24),
     "qwen2-swa": Options(Scheme.W8A8, F16, context=24),
     "qwen2moe-base": Options(Scheme.W4A16, prefill=4, context=24),
