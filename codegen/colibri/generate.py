@@ -25,6 +25,8 @@ from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.work import work
 from colibri.package import SCHEMA, FastCode, HotWeights, ModelFacts, OpFact, Package, used_regions
+from colibri.passes.fold import FoldText, apply_folds, fold_text, read_folds
+from colibri.passes.fold_scales import folds_of_weights
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, call_graph, named_in, reached
 from colibri.passes.pack import Layouts, plan_layouts
@@ -56,6 +58,7 @@ class Options:
         keep: layer to the expert ids that stay; layers not named keep all.
         prefix: of C names; None makes one from the checkpoint's folder.
         pins: the user's wishes where things go.
+        folds: scales to move between weights; None finds them in the weights, where something is quantised.
     """
 
     scheme: Scheme = Scheme.W8A8
@@ -68,6 +71,7 @@ class Options:
     keep: dict[int, set[int]] = field(default_factory=dict)
     prefix: str | None = None
     pins: Pins = field(default_factory=Pins)
+    folds: FoldText | None = None
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -79,10 +83,11 @@ class Recipe(msgspec.Struct, frozen=True):
     context: int
     dropped_experts: dict[str, list[int]]
     source: int | msgspec.UnsetType = msgspec.UNSET
+    folds: dict[str, dict[str, list[int]]] | msgspec.UnsetType = msgspec.UNSET
 
 
 def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
-    """Import, prune and quantise.
+    """Import, prune, fold scales and quantise.
 
     Raises:
         BadInput: the checkpoint, or experts to keep that it has not.
@@ -100,6 +105,10 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
     for layer, ids in keep_only(graph, options.keep).items():
         drops[layer] = drops.get(layer, set()) | ids
     drop_experts(graph, drops)
+    if options.folds is not None:
+        apply_folds(graph, read_folds(graph, options.folds, "recipe"))
+    elif options.scheme is not Scheme.F32:
+        apply_folds(graph, folds_of_weights(graph))
     quantise_graph(graph, options.scheme)
     return graph
 
@@ -272,7 +281,13 @@ def kept_experts(graph: Graph) -> list[list[int]]:
 def _recipe(graph: Graph, options: Options) -> bytes:
     dropped = {str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids}
     recipe = Recipe(
-        RECIPE_SCHEMA, str(options.scheme), str(options.kv), graph.context, dropped, graph.source or msgspec.UNSET
+        schema=RECIPE_SCHEMA,
+        scheme=str(options.scheme),
+        kv=str(options.kv),
+        context=graph.context,
+        dropped_experts=dropped,
+        source=graph.source or msgspec.UNSET,
+        folds=fold_text(graph.folds) or msgspec.UNSET,
     )
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
 

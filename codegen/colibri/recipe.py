@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
@@ -79,9 +80,10 @@ def _read(path: Path) -> Options:
     parts = [recipe.scheme, f"kv={recipe.kv}", *([f"context={recipe.context}"] if recipe.context else [])]
     parts += [f"source={recipe.source}"] if recipe.source else []
     try:
-        return parse_recipe(":".join([*parts, *([f"drop={drops}"] if drops else [])]))
+        options = parse_recipe(":".join([*parts, *([f"drop={drops}"] if drops else [])]))
     except UsageError as error:
         raise BadInput(error.what, where=where) from None
+    return replace(options, folds=recipe.folds or {})
 
 
 def _word(text: str, word: str, kind: type[_Word]) -> _Word:

@@ -173,6 +173,7 @@ class Graph:
         pruned: layer to the ids of the experts dropped from it.
         dropped: notes on tensors and experts left out.
         warnings: what was done to the weights that the user may not want.
+        folds: scales that were moved, as `passes.fold.Folds` has them.
         kept: small matrices that were made.
     """
 
@@ -194,6 +195,7 @@ class Graph:
     pruned: dict[int, set[int]] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    folds: dict[str, tuple[int, ...]] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     INPUT = "input"
