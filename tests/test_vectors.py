@@ -9,7 +9,7 @@ from small_models import ORACLE, ROOT, load_graph, sensor
 from colibri import vectors
 from colibri.graph.graph import Graph
 from colibri.graph.interpret import Reference
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
 from colibri.vectors import BAD_TOKEN, CONTEXT_FULL, NOT_FINITE, Case, load_vectors, make_vectors, save_vectors
 
 CONTEXT = 30

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -24,8 +22,9 @@ from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.work import work
+from colibri.options import Options
 from colibri.package import SCHEMA, FastCode, HotWeights, ModelFacts, OpFact, Package, used_regions
-from colibri.passes.fold import FoldText, apply_folds, fold_text, read_folds
+from colibri.passes.fold import apply_folds, read_folds
 from colibri.passes.fold_scales import folds_of_weights
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, call_graph, named_in, reached
@@ -33,66 +32,36 @@ from colibri.passes.pack import Layouts, plan_layouts
 from colibri.passes.pins import Pins, pinned
 from colibri.passes.place import names, place_on
 from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
-from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.passes.quantise import quantise_graph
 from colibri.passes.spread import hot_weights
 from colibri.paths import data_folder
 from colibri.progress import Progress, unseen
+from colibri.recipe_file import recipe_bytes, recipe_hash
 from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.vectors import Case, make_vectors, save_vectors
 
-RECIPE_SCHEMA = 1
 _KERNEL_BYTES = 1024  # where nothing was measured
 _OTHER_CODE_BYTES = 8192  # beside the kernels: runtime, port, program, their constants; rounded up
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user chooses.
-
-    Attributes:
-        batch: samples in a call of forward (sample models).
-        prefill: tokens taken in at once (token models).
-        context: positions (token models); None means the checkpoint's maximum.
-        source: tokens that an encoder takes; None means as many as the context.
-        drop: layer to expert ids that go.
-        keep: layer to the expert ids that stay; layers not named keep all.
-        prefix: of C names; None makes one from the checkpoint's folder.
-        pins: the user's wishes where things go.
-        folds: scales to move between weights; None finds them in the weights, where something is quantised.
-    """
-
-    scheme: Scheme = Scheme.W8A8
-    kv: StateType = StateType.F32
-    batch: int | None = None
-    prefill: int | None = None
-    context: int | None = None
-    source: int | None = None
-    drop: dict[int, set[int]] = field(default_factory=dict)
-    keep: dict[int, set[int]] = field(default_factory=dict)
-    prefix: str | None = None
-    pins: Pins = field(default_factory=Pins)
-    folds: FoldText | None = None
-
-
-class Recipe(msgspec.Struct, frozen=True):
-    """Every decision about numbers: with the same checkpoint it gives the same `model.bin` anywhere."""
-
-    schema: int
-    scheme: str
-    kv: str
-    context: int
-    dropped_experts: dict[str, list[int]]
-    source: int | msgspec.UnsetType = msgspec.UNSET
-    folds: dict[str, dict[str, list[int]]] | msgspec.UnsetType = msgspec.UNSET
 
 
 def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
     """Import, prune, fold scales and quantise.
 
     Raises:
-        BadInput: the checkpoint, or experts to keep that it has not.
-        UsageError: an option of the other kind of model, or experts to drop that the checkpoint has not.
+        BadInput: the checkpoint, experts to keep that it has not, or a recipe's file that was made for another one.
+        UsageError: an option of the other kind of model, or experts or matrices named that the checkpoint has not.
     """
+    try:
+        return _built(checkpoint, options)
+    except UsageError as error:
+        if not options.file:
+            raise
+        said = f"{error.where}: {error.what}" if error.where else error.what
+        hint = error.hint or "was it made for another checkpoint?"
+        raise BadInput(f"is no recipe for {checkpoint.where}: {said}", where=options.file, hint=hint) from None
+
+
+def _built(checkpoint: Checkpoint, options: Options) -> Graph:
     graph = import_graph(checkpoint, ImportOptions(options.context, options.kv, options.source))
     tokens = graph.kind is ModelKind.TOKENS
     if options.batch is not None and tokens:
@@ -107,9 +76,9 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
     drop_experts(graph, drops)
     if options.folds is not None:
         apply_folds(graph, read_folds(graph, options.folds, "recipe"))
-    elif options.scheme is not Scheme.F32:
+    elif options.quantised:
         apply_folds(graph, folds_of_weights(graph))
-    quantise_graph(graph, options.scheme)
+    quantise_graph(graph, options.scheme, options.rules)
     return graph
 
 
@@ -172,7 +141,7 @@ def prepare(
     placement = place_on(board, graph, rows, layouts, wanted)
     _refuse_beyond_32_bits(placement.memory.total, "memory block", "ask for less with --context")
 
-    recipe = _recipe(graph, options)
+    recipe = recipe_bytes(graph, options)
     licence = checkpoint.licence()
     origin = checkpoint.origin()
     manifest = make_manifest(graph, name, options, licence, origin)
@@ -195,14 +164,14 @@ def prepare(
         name=name,
         prefix=prefix,
         board=for_regions(board, used_regions(board, placement.memory, fast, board.hot_region)),
-        scheme=str(options.scheme),
+        scheme=options.schemes,
         kv=str(options.kv) if tokens else "",
         batch=0 if tokens else rows,
         prefill=rows if tokens else 0,
         context=graph.context,
         model=_facts(graph),
         abi_hash=files[0].abi_hash.hex(),
-        recipe_hash=_hash(recipe),
+        recipe_hash=recipe_hash(recipe),
         model_bin_bytes=files[0].length,
         sections=files[0].sections,
         memory=placement.memory,
@@ -278,33 +247,15 @@ def kept_experts(graph: Graph) -> list[list[int]]:
     return [[expert.id for expert in op.kept] for op in graph.ops if isinstance(op, Experts)]
 
 
-def _recipe(graph: Graph, options: Options) -> bytes:
-    dropped = {str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids}
-    recipe = Recipe(
-        schema=RECIPE_SCHEMA,
-        scheme=str(options.scheme),
-        kv=str(options.kv),
-        context=graph.context,
-        dropped_experts=dropped,
-        source=graph.source or msgspec.UNSET,
-        folds=fold_text(graph.folds) or msgspec.UNSET,
-    )
-    return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
-
-
-def _hash(recipe: bytes) -> str:
-    return hashlib.sha256(recipe).hexdigest()[:32]
-
-
 def make_manifest(graph: Graph, name: str, options: Options, licence: str | None, origin: str | None) -> bytes:
     """The last section of model.bin, which says what the file is."""
     facts: dict[str, object] = {
         "name": name,
         "family": graph.family,
-        "scheme": str(options.scheme),
+        "scheme": options.schemes,
         "routing": graph.routing,
         "experts": kept_experts(graph),
-        "recipe": _hash(_recipe(graph, options)),
+        "recipe": recipe_hash(recipe_bytes(graph, options)),
         "generator": f"colibri {__version__}",
     }
     if licence is not None:

@@ -15,14 +15,16 @@ from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import plan_model_bin
 from colibri.errors import printable
-from colibri.generate import Options, make_manifest
+from colibri.generate import make_manifest
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.ops import Experts
+from colibri.graph.scheme import SCHEMES
+from colibri.options import Options
 from colibri.package import Memory
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
 from colibri.passes.place import place_on, rooms
-from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.passes.quantise import quantise_graph
 from colibri.passes.sharing import Room
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ def inspect_checkpoint(path: Path, context: int | None, source: int | None = Non
     fits: list[Fit] = []
     warnings: dict[str, None] = {}
     parts: dict[str, dict[str, int]] = {}
-    for scheme in Scheme:
+    for scheme in SCHEMES:
         for kv in StateType:
             checkpoint = Checkpoint.open(path)
             graph = import_graph(checkpoint, ImportOptions(context, kv, source))

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from colibri.boards.words import nearest
-from colibri.checkpoint.untrusted import decoded, read_bounded
-from colibri.errors import BadInput, UsageError, shown
-from colibri.generate import RECIPE_SCHEMA, Options, Recipe
-from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.errors import UsageError, shown
+from colibri.graph.graph import StateType, TensorClass
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
+from colibri.passes.rules import Rule, ordered
+from colibri.recipe_file import read_recipe
 
 _Word = TypeVar("_Word", bound=Enum)
+_From = TypeVar("_From")
+_To = TypeVar("_To")
 
-_FILE_BYTES = 1 << 20
-_HINT = "for example w4a8:kv=f16:context=64:drop=0.1,2.5, or the recipe.json of a package"
+_HINT = "for example w4a8:experts=w8a8:kv=f16:context=64:drop=0.1,2.5, or the recipe.json of a package"
 _KEYS = ("kv", "context", "source", "prefill", "batch", "drop")
 _MOST = {"context": 1 << 20, "source": 1 << 20, "prefill": 1024, "batch": 1024}
 
@@ -28,26 +28,33 @@ _MOST = {"context": 1 << 20, "source": 1 << 20, "prefill": 1024, "batch": 1024}
 def parse_recipe(text: str) -> Options:
     """What ``SCHEME[:key=value]…`` or a ``.json`` file asks for.
 
-    Keys are ``kv``, ``context``, ``source``, ``prefill``, ``batch``, and ``drop`` with experts as ``LAYER.ID``, parted
-    by commas.
+    Keys are selectors of `passes.rules`, with a scheme; ``kv``, ``context``, ``source``, ``prefill``, ``batch``; and
+    ``drop`` with experts as ``LAYER.ID``, parted by commas.
 
     Raises:
         UsageError: not of this form.
         BadInput: the file is no recipe of this Colibri.
     """
     if text.endswith(".json"):
-        return _read(Path(text))
+        return read_recipe(Path(text))
     scheme, *parts = text.split(":")
     values: dict[str, str] = {}
+    rules: list[Rule] = []
     for part in parts:
         key, equals, value = part.partition("=")
+        if equals and set(key.split(".")) & set(TensorClass):
+            rules.append(_said(text, Rule.parse, part))
+            continue
         if key not in _KEYS or not equals:
-            raise _wrong(text, f"'{shown(part)}' is no key with a value; {nearest(key, _KEYS)}")
+            raise _wrong(
+                text, f"'{shown(part)}' is no key with a value; {nearest(key, (*_KEYS, *map(str, TensorClass)))}"
+            )
         if key in values:
             raise _wrong(text, f"{key} is there twice")
         values[key] = value
     return Options(
-        scheme=_word(text, scheme, Scheme),
+        scheme=_said(text, Scheme.parse, scheme),
+        rules=_said(text, ordered, rules),
         kv=_word(text, values.get("kv", str(StateType.F32)), StateType),
         batch=_number(text, "batch", values),
         prefill=_number(text, "prefill", values),
@@ -59,7 +66,7 @@ def parse_recipe(text: str) -> Options:
 
 def recipe_text(options: Options) -> str:
     """The short form: equal for equal options. It leaves out ``keep``, ``prefix`` and pins, which a recipe has not."""
-    parts = [str(options.scheme)]
+    parts = [options.schemes]
     if options.kv is not StateType.F32:
         parts.append(f"kv={options.kv}")
     for key in _MOST:
@@ -70,20 +77,11 @@ def recipe_text(options: Options) -> str:
     return ":".join(parts)
 
 
-def _read(path: Path) -> Options:
-    where = shown(str(path), 300)
-    raw = read_bounded(path, _FILE_BYTES)
-    recipe = decoded(lambda: msgspec.json.decode(raw, type=Recipe), what="is no recipe", where=where, hint=_HINT)
-    if recipe.schema != RECIPE_SCHEMA:
-        raise BadInput(f"recipe schema {recipe.schema}, this Colibri reads {RECIPE_SCHEMA}", where=where)
-    drops = ",".join(f"{layer}.{expert}" for layer, ids in recipe.dropped_experts.items() for expert in ids)
-    parts = [recipe.scheme, f"kv={recipe.kv}", *([f"context={recipe.context}"] if recipe.context else [])]
-    parts += [f"source={recipe.source}"] if recipe.source else []
+def _said(text: str, read: Callable[[_From], _To], part: _From) -> _To:
     try:
-        options = parse_recipe(":".join([*parts, *([f"drop={drops}"] if drops else [])]))
+        return read(part)
     except UsageError as error:
-        raise BadInput(error.what, where=where) from None
-    return replace(options, folds=recipe.folds or {})
+        raise UsageError(f"{error.where}: {error.what}", where=f"recipe '{shown(text)}'", hint=error.hint) from None
 
 
 def _word(text: str, word: str, kind: type[_Word]) -> _Word:

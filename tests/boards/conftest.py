@@ -10,7 +10,8 @@ from board_packages import Make
 from shared_objects import SharedObjects
 
 from colibri.boards.load import load_board
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.package import Package
 
 

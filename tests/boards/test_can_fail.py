@@ -16,9 +16,9 @@ from safetensors.numpy import load_file, save_file
 from colibri.boards.profile import EmulatorKind
 from colibri.cli import main
 from colibri.emit.model_bin import ENTRY, HEADER
-from colibri.generate import Options
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import Package
-from colibri.passes.quantise import Scheme
 from colibri.testing import check_package
 
 

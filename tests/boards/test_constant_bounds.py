@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 
-from colibri.generate import Options
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.toolchain.build import build
 
 CONSTANT = "constant"

@@ -10,11 +10,12 @@ from board_packages import EXAMPLES, Make
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.emit.model_bin import ENTRY
 from colibri.footprint.report import Part, make_report
-from colibri.generate import Options, build_graph
+from colibri.generate import build_graph
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import Package
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import pack_matrix, plan_layouts
-from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 
 

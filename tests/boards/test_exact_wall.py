@@ -17,9 +17,9 @@ from colibri.boards.load import load_board
 from colibri.boards.profile import BoardKind, Holds, MemoryKind
 from colibri.cli import main
 from colibri.footprint.report import Report
-from colibri.generate import Options
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 
 SELECTED = boards_with_models(of_kind(BoardKind.BARE, TELLING), of_kind(BoardKind.BARE, OFTEN))
 MODELS = {

@@ -7,8 +7,9 @@ import pytest
 from board_packages import EXAMPLES, PRUNED
 
 from colibri.boards.load import load_board
-from colibri.generate import Options, generate
-from colibri.passes.quantise import Scheme
+from colibri.generate import generate
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.toolchain.build import build
 
 

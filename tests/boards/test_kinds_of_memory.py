@@ -9,9 +9,9 @@ from board_packages import EXAMPLES, PRUNED, Make
 
 from colibri.cli import main
 from colibri.footprint.report import make_report
-from colibri.generate import Options
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.testing import check_package
 
 SENSOR = EXAMPLES / "load-moe/top2-e4-norm"

@@ -16,10 +16,10 @@ from colibri.cli import main
 from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit
 from colibri.footprint.report import make_report
-from colibri.generate import Options
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import Package, load_package
 from colibri.passes.pins import load_pins
-from colibri.passes.quantise import Scheme
 from colibri.paths import data_folder
 from colibri.profile.inputs import built_in
 from colibri.profile.profile import default_emulator, make_profile

@@ -6,9 +6,9 @@ What a family may have besides runs on the x86 alone: the C of it is the same fo
 import pytest
 from board_packages import ORACLE, Make
 
-from colibri.generate import Options
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.testing import check_package
 
 F16 = StateType.F16

@@ -9,8 +9,8 @@ import pytest
 from board_packages import Make
 from make_bad import CONFIG, tiny_mixtral, write_checkpoint
 
-from colibri.generate import Options
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.testing import check_package, read_cases
 
 

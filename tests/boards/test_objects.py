@@ -12,9 +12,9 @@ from elftools.elf.elffile import ELFFile
 from selection import ROOMY, TELLING, boards_with_models, with_elf
 
 from colibri.boards.profile import BoardKind, CompilerFamily
-from colibri.generate import Options
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.toolchain.build import build
 from colibri.toolchain.find import find_toolchain, try_family
 

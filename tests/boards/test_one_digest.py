@@ -6,9 +6,9 @@ from selection import ROOMY, RUNS
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import EmulatorKind
-from colibri.generate import Options
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.testing import check_package
 from colibri.toolchain.probe import examine_emulator
 

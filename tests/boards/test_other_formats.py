@@ -18,9 +18,9 @@ from colibri.footprint.report import RegionUse, make_report
 from colibri.footprint.stack import open_tree
 from colibri.footprint.wasm import PAGE, read_module
 from colibri.footprint.wasm_pieces import COPIED
-from colibri.generate import Options
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import Package
-from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import product_name, product_targets
 

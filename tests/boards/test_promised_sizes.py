@@ -15,10 +15,10 @@ from colibri.boards.load import load_board
 from colibri.boards.profile import BoardKind
 from colibri.footprint.library import library_use
 from colibri.footprint.report import make_report
-from colibri.generate import Options
 from colibri.graph.graph import StateType
+from colibri.graph.scheme import SCHEMES, Scheme
+from colibri.options import Options
 from colibri.package import Package
-from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import PRODUCT
 
@@ -93,7 +93,7 @@ def test_the_library_is_the_sum_of_its_sections(make: Make) -> None:
 
 @pytest.mark.parametrize("checkpoint", sorted(path.name for path in (EXAMPLES / "load-moe").iterdir() if path.is_dir()))
 def test_the_load_forecaster_leaves_flash_free(checkpoint: str, make: Make) -> None:
-    for scheme in Scheme:
+    for scheme in SCHEMES:
         folder, _ = make(EXAMPLES / "load-moe" / checkpoint, "nucleo-h743zi", Options(scheme), name=str(scheme))
         assert build(folder, [PRODUCT])
         (flash,) = (region for region in make_report(folder).regions if region.name == "flash")

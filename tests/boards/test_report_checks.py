@@ -10,7 +10,7 @@ from walls import check_walls
 
 from colibri.footprint.report import RegionUse, Report, make_report
 from colibri.footprint.stack import ObservedEntry
-from colibri.generate import Options
+from colibri.options import Options
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import PRODUCT
 

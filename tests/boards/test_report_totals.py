@@ -14,8 +14,8 @@ from selection import ROOMY, TELLING, with_elf
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.foreign import report_on_elf
 from colibri.footprint.report import Part, make_report
-from colibri.generate import Options
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import product_targets
 

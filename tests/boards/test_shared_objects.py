@@ -9,7 +9,8 @@ from board_packages import EXAMPLES
 from shared_objects import SharedObjects
 
 from colibri.boards.load import load_board
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.toolchain.build import build, ninja_program
 
 BOARD, TARGET = load_board("stm32f405"), "build/product.elf"

@@ -16,11 +16,11 @@ from colibri.errors import DoesNotFit
 from colibri.footprint.observed import with_observed
 from colibri.footprint.report import make_report
 from colibri.footprint.stack import Observed, ObservedBlock, ObservedEntry, open_tree, stack_use
-from colibri.generate import Options
 from colibri.graph.graph import StateType
+from colibri.graph.scheme import Scheme
 from colibri.observe import observe
+from colibri.options import Options
 from colibri.package import Package, load_package
-from colibri.passes.quantise import Scheme
 from colibri.reserve import fit_stack
 from colibri.testing import check_package
 from colibri.toolchain.build import build

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from board_packages import EXAMPLES, ORACLE, Make
 
-from colibri.generate import Options
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.toolchain.build import build
 
 MAIN = r"""

@@ -19,10 +19,10 @@ from colibri.checkpoint.mxfp4 import Blocks
 from colibri.cli import main
 from colibri.errors import BadInput
 from colibri.graph.interpret import Reference
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import E2M1_DOUBLED, WeightFormat
 from colibri.inspection import Inspection, print_inspection
 from colibri.package import load_package
-from colibri.passes.quantise import Scheme
 
 SOURCE = ORACLE / "variants/gptoss-mxfp4"
 HALVES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)

@@ -58,10 +58,3 @@ def test_no_arguments_is_wrong_usage_and_shows_help(capsys: pytest.CaptureFixtur
     assert main([]) == 2
     captured = capsys.readouterr()
     assert "Usage: colibri" in captured.out + captured.err
-
-
-def test_schemes_on_the_command_line_are_those_of_the_quantiser() -> None:
-    from colibri.cli.options import SCHEMES
-    from colibri.passes.quantise import Scheme
-
-    assert tuple(str(scheme) for scheme in Scheme) == SCHEMES

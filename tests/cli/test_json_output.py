@@ -14,9 +14,9 @@ from colibri.boards.load import board_names
 from colibri.cli import main
 from colibri.cli.output import make_console
 from colibri.graph.interpret import Reference
+from colibri.graph.scheme import Scheme
 from colibri.inspection import inspect_checkpoint, print_inspection, ram_left
 from colibri.package import Block, Memory
-from colibri.passes.quantise import Scheme
 from colibri.passes.sharing import Room
 
 SENSOR = str(sensor("top1-e3-tiny"))

@@ -19,9 +19,10 @@ from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.cli import main
 from colibri.debug.ops import named_ops
-from colibri.generate import Options, build_graph, generate
+from colibri.generate import build_graph, generate
 from colibri.graph.graph import BufferKind, Graph
 from colibri.graph.interpret import Reference, Run
+from colibri.options import Options
 from colibri.package import Package, Span, View, load_package
 from colibri.testing import read_cases
 
@@ -195,7 +196,7 @@ def test_print_only_writes_what_its_lines_need(package: Path, capsys: pytest.Cap
     lines = json.loads(capsys.readouterr().out)
     assert lines["emulator"].startswith(f"cd {shlex.quote(str(package / 'build/debug'))} && ")
     script = (package / "build/debug/colibri.gdb").read_text()
-    assert "define colibri-show z_q.scale" in script and "target remote ./gdb" in script
+    assert "define colibri-show z_q8.scale" in script and "target remote ./gdb" in script
     waiting = subprocess.Popen(["bash", "-c", f"exec 2>&1; {lines['emulator']}"], stdout=subprocess.DEVNULL)
     try:
         wait = "for _ in $(seq 2000); do grep -q ' 00010000 .* gdb$' /proc/net/unix && break; sleep 0.02; done; "

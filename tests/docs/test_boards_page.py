@@ -14,7 +14,8 @@ from colibri.boards.profile import Holds, Proves
 from colibri.boards.table import board_list
 from colibri.cli import main
 from colibri.footprint.report import make_report
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.paths import data_folder
 from colibri.testing import check_package
 from colibri.toolchain.build import build

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from colibri.boards.load import load_board
 from colibri.flash.tools import TOOL_NAMES
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.toolchain.build import build_product
 
 ROOT = Path(__file__).parents[2]

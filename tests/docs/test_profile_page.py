@@ -10,9 +10,10 @@ import pytest
 
 from colibri.boards.load import load_board
 from colibri.cli import main
-from colibri.generate import Options, generate
+from colibri.generate import generate
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/profile.md").read_text(encoding="utf-8")

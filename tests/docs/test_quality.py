@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import SCHEMES, Scheme
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/quality.md").read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def test_nats_over_all_windows() -> None:
 
 def test_mae_of_sensor_models() -> None:
     """All schemes of one, and of the others those that have a bar."""
-    rows = quality.measure_mae("top1-e4", tuple(Scheme))
+    rows = quality.measure_mae("top1-e4", SCHEMES)
     for model in ("top1-e3-tiny", "top2-e4-norm"):
         rows += quality.measure_mae(model, (Scheme.W8A8, Scheme.W8A16))
     assert set(quality.mae_table(rows).splitlines()) <= set(PAGE.splitlines())

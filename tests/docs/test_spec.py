@@ -19,13 +19,14 @@ from small_models import loaded
 
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
-from colibri.generate import Options, build_graph, generate
+from colibri.generate import build_graph, generate
 from colibri.graph.graph import StateType
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import Matrix
+from colibri.options import Options
 from colibri.package import Package
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
-from colibri.passes.quantise import Scheme
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "runtime_c/SPEC.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from compiling import COMPILERS, compile_strictly
 from small_models import HOST_BOARD, ORACLE, PORTABLE_BOARD, make_package, sensor
 
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import SCHEMES, Scheme
 
 MIXTRAL, SENSOR = ORACLE / "mixtral-base", sensor("top2-e4-norm")
 UNEVEN = {"drop": {0: {1, 5}, 1: {0, 2, 7}}}
@@ -29,7 +29,7 @@ def function_bodies(source: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize(
     ("source", "options"),
     [

@@ -12,7 +12,8 @@ from make_bad import data_of, header_of, write_raw
 from small_models import make_package, sensor_arrays, write_mixtral, write_sensor
 
 from colibri.boards.load import load_board
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.package import load_package
 
 TRIGRAPH = "?" + "?"

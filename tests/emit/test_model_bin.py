@@ -15,11 +15,12 @@ from small_models import ORACLE, load_graph, loaded, sensor, write_mixtral, writ
 from colibri.emit.model_bin import ModelBin, plan_model_bin
 from colibri.emit.weights_file import write_model_bin
 from colibri.graph.graph import Graph, StateType
+from colibri.graph.scheme import SCHEMES, Scheme
 from colibri.graph.weights import Matrix, Vector
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import pack_matrix, pack_vector, plan_layouts
 from colibri.passes.prune import drop_experts
-from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.passes.quantise import quantise_graph
 
 
 def build(graph: Graph, manifest: bytes = b"{}") -> ModelBin:
@@ -39,7 +40,7 @@ def written(graph: Graph, folder: Path, manifest: bytes = b"{}") -> bytes:
     return raw
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("path", [ORACLE / "mixtral-base", sensor("top2-e4-norm")], ids=lambda path: path.name)
 def test_every_field_and_every_weight_is_where_the_format_says(path: Path, scheme: Scheme, tmp_path: Path) -> None:
     graph = load_graph(path, scheme)
@@ -91,7 +92,7 @@ def test_an_experts_matrices_lie_together() -> None:
         assert two.offset - (one.offset + one.bytes) < 16
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 def test_same_input_same_bytes(scheme: Scheme, tmp_path: Path) -> None:
     first, again = (written(load_graph(ORACLE / "mixtral-sharded-swa", scheme), tmp_path / run) for run in "ab")
     assert first == again
@@ -107,7 +108,7 @@ def changed_weights(graph: Graph) -> Graph:
     return graph
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 def test_the_abi_hash_does_not_change_with_the_weights_or_the_manifest(scheme: Scheme, tmp_path: Path) -> None:
     plain = load_graph(ORACLE / "mixtral-base")
     other = changed_weights(load_graph(ORACLE / "mixtral-base"))
@@ -146,7 +147,7 @@ def test_the_abi_hash_changes_with_the_config(tmp_path: Path, changes: dict[str,
 
 def test_the_abi_hash_changes_with_scheme_context_and_kv() -> None:
     path = ORACLE / "mixtral-base"
-    hashes = [build(load_graph(path, scheme)).abi_hash for scheme in Scheme]
+    hashes = [build(load_graph(path, scheme)).abi_hash for scheme in SCHEMES]
     hashes += [build(load_graph(path, context=context)).abi_hash for context in (8, 9, 33)]
     hashes += [build(load_graph(path, kv=StateType.F16)).abi_hash]
     assert len(set(hashes)) == len(hashes) == 9

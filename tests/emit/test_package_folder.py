@@ -19,9 +19,10 @@ from colibri.claim import claimed, put_in_place
 from colibri.emit import writer
 from colibri.emit.package_text import summary_line
 from colibri.errors import BadInput, UsageError
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import load_package
-from colibri.passes.quantise import Scheme
 
 MODEL = sensor("top1-e3-tiny")
 
@@ -259,7 +260,7 @@ def test_the_recipe_names_every_decision(tmp_path: Path) -> None:
         ORACLE / "mixtral-base", tmp_path / "out", scheme=Scheme.W4A8, context=16, drop={1: {3}}, keep={0: {0, 1}}
     )
     assert json.loads((tmp_path / "out" / "recipe.json").read_text()) == {
-        "schema": 1,
+        "schema": 2,
         "scheme": "w4a8",
         "kv": "f32",
         "context": 16,

@@ -11,7 +11,7 @@ from compiling import COMPILERS, WARNINGS
 from small_models import HOST_BOARD, ORACLE, PORTABLE_BOARD, ROOT, SHAKESPEARE, make_package, sensor
 
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
 
 # Of token models: the reference answers for each position.
 SHORT = {"context": 16}

@@ -18,13 +18,14 @@ from colibri.emit import weights_file
 from colibri.emit.model_bin import plan_model_bin
 from colibri.emit.weights_file import write_model_bin
 from colibri.errors import BadInput
-from colibri.generate import Options, generate, prepare
+from colibri.generate import generate, prepare
 from colibri.graph import interpret
 from colibri.graph.interpret import Reference
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import Kept
+from colibri.options import Options
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
-from colibri.passes.quantise import Scheme
 
 DECODERS = ["mixtral-fused-disk", "deepseekv3-base", "gptoss-base", "llama4-top1", "granitemoe-base", "qwen2moe-base"]
 

@@ -15,7 +15,7 @@ from colibri.cli import main
 from colibri.evaluate.statistics import estimate, ratio
 from colibri.graph.graph import StateType
 from colibri.graph.interpret import Reference
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
 from colibri.testing import read_cases
 from colibri.vectors import save_vectors
 

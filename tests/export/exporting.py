@@ -11,8 +11,8 @@ from small_models import ORACLE, PORTABLE_BOARD, make_package, sensor
 from colibri.emulate.runner import run
 from colibri.export.export import export
 from colibri.export.form import Label
+from colibri.graph.scheme import Scheme
 from colibri.package import load_package
-from colibri.passes.quantise import Scheme
 from colibri.toolchain.buildfiles import script_name
 
 DEVICE = Path(__file__).parent / "device"

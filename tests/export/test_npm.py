@@ -24,8 +24,9 @@ from colibri.export.web_script import js_literal
 from colibri.export.web_text import words_of
 from colibri.footprint.wasm import read_module
 from colibri.graph.interpret import Reference
+from colibri.graph.scheme import Scheme
 from colibri.package import load_package
-from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.passes.quantise import quantise_graph
 from colibri.testing import read_cases
 
 SHAKESPEARE = ROOT / "examples/shakespeare-moe"

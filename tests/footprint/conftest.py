@@ -8,7 +8,8 @@ import pytest
 from small_firmware import Firmware
 
 from colibri.boards.load import load_board
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.toolchain.build import build
 
 ROOT = Path(__file__).parents[2]

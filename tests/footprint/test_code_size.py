@@ -21,10 +21,11 @@ from colibri.footprint.attribute import GroupKind
 from colibri.footprint.code_size import choose, estimate_code, kernel_bytes, load_table
 from colibri.footprint.code_traits import constant_bytes, descriptor_bytes, kernels
 from colibri.footprint.report import Group, Report, make_report
-from colibri.generate import Options, generate, prepare
+from colibri.generate import generate, prepare
 from colibri.graph.graph import StateType
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import Within
-from colibri.passes.quantise import Scheme
 from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import product_targets
 

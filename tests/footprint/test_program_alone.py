@@ -19,7 +19,8 @@ from colibri.footprint.diff import compare, leaves
 from colibri.footprint.foreign import report_on_elf
 from colibri.footprint.report import Report, make_report
 from colibri.footprint.sources import read_alike
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.package import load_package
 from colibri.toolchain.build import build
 

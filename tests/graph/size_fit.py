@@ -22,9 +22,9 @@ from colibri.footprint.code_size import (
     table_traits,
 )
 from colibri.footprint.code_traits import Traits, kernels, program
+from colibri.graph.scheme import SCHEMES
 from colibri.package import Within
 from colibri.passes.kernels import KernelSet, call_graph, reached
-from colibri.passes.quantise import Scheme
 
 ROUND = 10  # bounds are multiples of it
 MARGIN = 1.5  # from the largest error that was seen to a bound: the user's model is none of these
@@ -199,7 +199,7 @@ def no_tighter(measured: Measured, other: Measured) -> Measured:
 def bounded(measured: Measured, samples: list[Sample]) -> Measured:
     """With bounds for each scheme: its largest error, or that of the middle scheme where it is larger, and a margin."""
     largest: dict[str, dict[str, int]] = defaultdict(dict)
-    for scheme in Scheme:
+    for scheme in SCHEMES:
         found = errors([sample for sample in samples if sample.package.scheme == scheme], measured)
         for group, values in found.items():
             largest[group][scheme] = max(map(abs, values))
@@ -211,6 +211,6 @@ def bounded(measured: Measured, samples: list[Sample]) -> Measured:
                 for group, one in largest.items()
             }
         )
-        for scheme in Scheme
+        for scheme in SCHEMES
     }
     return msgspec.structs.replace(measured, within=within)

@@ -11,9 +11,9 @@ from typing import Any
 from small_models import EXAMPLES, ORACLE, SENSOR_CONFIG, sensor_arrays, write_mixtral, write_sensor
 
 from colibri.boards.profile import Board, BoardKind, CompilerFamily
-from colibri.generate import Options
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import SCHEMES, Scheme
+from colibri.options import Options
 from colibri.toolchain.find import find_toolchain
 
 F16 = StateType.F16
@@ -115,7 +115,7 @@ def training(folder: Path) -> list[Case]:
         for name, changes in SENSORS.items()
     }
     cases = []
-    for scheme in Scheme:
+    for scheme in SCHEMES:
         cases += [
             Case(tokens["wide"], Options(scheme, F16, prefill=4)),
             Case(tokens["odd"], Options(scheme, prefill=3)),

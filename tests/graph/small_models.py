@@ -13,11 +13,13 @@ from make_bad import CONFIG, tiny_mixtral, write_arrays, write_checkpoint
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
-from colibri.generate import Options, generate
+from colibri.generate import generate
 from colibri.graph.graph import Graph, StateType
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import E2M1_DOUBLED, FP4_SHIFT_MAX, GROUP, GROUP_SCALE_MAX, Matrix, Vector, WeightFormat
+from colibri.options import Options
 from colibri.package import Package
-from colibri.passes.quantise import Scheme, quantise_graph
+from colibri.passes.quantise import quantise_graph
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

@@ -16,8 +16,8 @@ from colibri.graph.graph import Graph, ModelKind, StateType
 from colibri.graph.interpret import Reference, Route, Run
 from colibri.graph.ops import Keep, Recall, Router, StateAttention
 from colibri.graph.ops.state_attention import Reach
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import Vector
-from colibri.passes.quantise import Scheme
 
 F = np.float32
 BASE = ORACLE / ENCODERS[0]

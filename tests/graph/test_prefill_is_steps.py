@@ -11,7 +11,7 @@ from small_models import ORACLE, SENSORS, load_graph, sensor
 
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.interpret import Reference
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import SCHEMES, Scheme
 
 BASE, WINDOWED = "mixtral-base", "mixtral-sharded-swa"
 LENGTHS = {BASE: 19, WINDOWED: 37}  # the window holds 16: it wraps, within chunks and between them
@@ -36,7 +36,7 @@ def in_chunks(graph: Graph, ids: np.ndarray, chunk: int, *, first: int = 0) -> t
 
 @pytest.mark.parametrize("name", [BASE, WINDOWED])
 @pytest.mark.parametrize("kv", list(StateType))
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 def test_every_chunking_gives_the_same_bits(name: str, scheme: Scheme, kv: StateType) -> None:
     graph, ids = graph_of(name, scheme, kv), tokens(LENGTHS[name])
     whole, states = in_chunks(graph, ids, ids.size)
@@ -102,7 +102,7 @@ def test_half_precision_states_change_the_bits_but_little() -> None:
     assert 0 < np.max(np.abs(full - half)) < 0.02
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("name", SENSORS)
 def test_samples_in_a_batch_do_not_meet(name: str, scheme: Scheme) -> None:
     reference = Reference(load_graph(sensor(name), scheme))

@@ -11,7 +11,7 @@ from small_models import SENSOR_CONFIG, load_graph, make_package, sensor_arrays,
 from colibri.cli import main
 from colibri.errors import BadInput
 from colibri.graph.interpret import Reference
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import Scheme
 from colibri.testing import check_package
 
 FULL = {"layer_norm": True, "layer_norm_eps": 1e-3, "shared_expert_hidden": 7, "activation": "tanh"}

@@ -11,9 +11,10 @@ from shared_objects import SharedObjects
 from small_models import EXAMPLES
 
 from colibri.boards.load import load_board
-from colibri.generate import Options, generate
+from colibri.generate import generate
 from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.graph.scheme import SCHEMES, Scheme
+from colibri.options import Options
 from colibri.testing import EmulatorResult, check_package
 
 # No extent is a multiple of a tile.
@@ -61,7 +62,7 @@ def run_both(
 
 
 @pytest.mark.parametrize(("board", "emulator", "folder"), BOARDS)
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 class TestSameBits:
     def test_trained_sensor_model(
         self, scheme: Scheme, board: str, emulator: str, folder: str, tmp_path: Path, objects: SharedObjects

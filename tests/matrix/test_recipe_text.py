@@ -9,9 +9,11 @@ from small_models import ORACLE, make_package, sensor
 
 from colibri.boards.load import load_board
 from colibri.errors import BadInput, ColibriError, UsageError
-from colibri.generate import Options, generate
-from colibri.graph.graph import StateType
-from colibri.passes.quantise import Scheme
+from colibri.generate import generate
+from colibri.graph.graph import StateType, TensorClass
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
+from colibri.passes.rules import Rule, Selector
 from colibri.recipe import parse_recipe, recipe_text
 
 
@@ -25,6 +27,7 @@ from colibri.recipe import parse_recipe, recipe_text
             Options(Scheme.F32, prefill=8, context=64, drop={0: {1, 3}, 12: {5}}),
         ),
         ("w8a16:batch=4", Options(Scheme.W8A16, batch=4)),
+        ("w4a8:head=w8a16", Options(Scheme.W4A8, rules=(Rule(Selector(TensorClass.HEAD), Scheme.W8A16),))),
     ],
 )
 def test_short_forms(text: str, options: Options) -> None:
@@ -34,14 +37,23 @@ def test_short_forms(text: str, options: Options) -> None:
 
 def test_equal_recipes_have_one_text() -> None:
     assert recipe_text(parse_recipe("w8a8:drop=1.1,0.2,0.2:kv=f32")) == "w8a8:drop=0.2,1.1"
+    mixed = "w4a8:head=w8a16:0.experts.down=w8a8:embedding=w8a8:2.experts=w8a8:experts.up=w4a8:10.experts=w8a8"
+    ordered = "embedding=w8a8:experts.up=w4a8:2.experts=w8a8:10.experts=w8a8:0.experts.down=w8a8:head=w8a16"
+    assert recipe_text(parse_recipe(mixed)) == f"w4a8:{ordered}"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("w8a9", "recipe 'w8a9': unknown word 'w8a9'; did you mean 'w8a"),
-        ("", "unknown word ''; known: f32"),
-        ("w8a8:", "'' is no key with a value; known: batch"),
+        ("w8a9", "scheme 'w8a9': is none; for example"),
+        ("", "coding '': is none; for example w4"),
+        ("w4", "scheme 'w4': activations have 8 or 16 bits: w4a8 or w4a16; for example"),
+        ("f32a8", "scheme 'f32a8': f32 has activations in floats"),
+        ("w4a8:experts=w4", "scheme 'w4': activations have 8 or 16 bits"),
+        ("w4a8:experts=w4a8:experts=w8a8", "two rules for experts: contradict each other: w4a8 and w8a8"),
+        ("w4a8:1.2.experts=w8a8", "rule for '1.2.experts': is not [LAYER.]CLASS[.SLOT]; for example"),
+        ("w4a8:expert=w8a8", "'expert=w8a8' is no key with a value; did you mean 'experts'?"),
+        ("w8a8:", "'' is no key with a value; known: attention, batch"),
         ("w8a8:kvs=f16", "'kvs=f16' is no key with a value; did you mean 'kv'?"),
         ("w8a8:kv", "'kv' is no key with a value"),
         ("w8a8:kv=f8", "unknown word 'f8'; known: f16, f32"),
@@ -57,7 +69,8 @@ def test_equal_recipes_have_one_text() -> None:
 def test_what_is_no_recipe(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_recipe(text)
-    assert message in str(caught.value) and "for example w4a8:kv=f16" in str(caught.value)
+    assert message in str(caught.value) and str(caught.value).startswith(f"recipe '{text}': ")
+    assert "\n" not in str(caught.value)
 
 
 def test_the_recipe_of_a_package_makes_it_again(tmp_path: Path) -> None:
@@ -69,7 +82,7 @@ def test_the_recipe_of_a_package_makes_it_again(tmp_path: Path) -> None:
     for name in ("recipe.json", "model.bin"):
         assert (tmp_path / "p" / name).read_bytes() == (tmp_path / "q" / name).read_bytes()
     make_package(sensor("top1-e3-tiny"), tmp_path / "s")
-    assert parse_recipe(str(tmp_path / "s/recipe.json")) == Options()
+    assert parse_recipe(str(tmp_path / "s/recipe.json")) == Options(folds={})
 
 
 @pytest.mark.parametrize(
@@ -78,11 +91,11 @@ def test_the_recipe_of_a_package_makes_it_again(tmp_path: Path) -> None:
         "",
         "[]",
         "{}",
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}}',
-        '{"schema": 1, "scheme": "w8a9", "kv": "f32", "context": 0, "dropped_experts": {}}',
-        '{"schema": 1, "scheme": "w8a8:kv=f16", "kv": "f32", "context": 0, "dropped_experts": {}}',
-        '{"schema": 1, "scheme": "w8a8", "kv": "f32", "context": -1, "dropped_experts": {}}',
-        '{"schema": 1, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"x": [1]}}',
+        '{"schema": 1, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}}',
+        '{"schema": 2, "scheme": "w8a9", "kv": "f32", "context": 0, "dropped_experts": {}}',
+        '{"schema": 2, "scheme": "w8a8:kv=f16", "kv": "f32", "context": 0, "dropped_experts": {}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": -1, "dropped_experts": {}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"x": [1]}}',
     ],
 )
 def test_files_that_are_no_recipes(text: str, tmp_path: Path) -> None:

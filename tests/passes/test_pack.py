@@ -10,10 +10,11 @@ from small_models import ORACLE, integer_matrix, load_graph, sensor
 
 from colibri.graph.graph import BufferKind
 from colibri.graph.ops import Embedding
+from colibri.graph.scheme import SCHEMES, Scheme
 from colibri.graph.weights import E2M1_DOUBLED, Matrix, Vector, WeightFormat
 from colibri.passes.kernels import KernelSet, Tile
 from colibri.passes.pack import ALIGN, MatrixLayout, matrix_layout, pack_matrix, pack_vector, plan_layouts
-from colibri.passes.quantise import Scheme, quantise_matrix
+from colibri.passes.quantise import quantise_matrix
 
 
 def random_matrix(form: WeightFormat, n: int, k: int, bias: bool, seed: int = 0) -> Matrix:
@@ -133,7 +134,7 @@ def test_vectors_are_fp32_padded_to_16_bytes() -> None:
     assert raw == np.array([0, 1, 2, 3, 4, 0, 0, 0], "<f4").tobytes()
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("path", [ORACLE / "mixtral-base", sensor("top1-e3-tiny")], ids=lambda path: path.name)
 def test_every_matrix_of_a_model_gets_the_layout_of_the_kernel_that_reads_it(path, scheme: Scheme) -> None:
     graph, kernels = load_graph(path, scheme), KernelSet(("portable",))

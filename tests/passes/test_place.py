@@ -13,10 +13,10 @@ from small_models import ORACLE, SENSORS, load_graph, sensor
 
 from colibri.boards.load import load_board
 from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind, Op, State, StateType
+from colibri.graph.scheme import SCHEMES, Scheme
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts, plan_layouts
 from colibri.passes.place import CONTEXT_BYTES, Placement, all_buffers, buffer_views, place, rooms, view_bytes
-from colibri.passes.quantise import Scheme
 from colibri.passes.sharing import Room
 
 EXTERNAL = (Graph.INPUT, Graph.OUTPUT)
@@ -164,7 +164,7 @@ def test_the_check_sees_an_overlap() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 16])
-@pytest.mark.parametrize("scheme", list(Scheme))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize(
     "path",
     [ORACLE / "mixtral-base", ORACLE / "mixtral-sharded-swa", *(sensor(name) for name in SENSORS)],

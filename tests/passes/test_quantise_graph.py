@@ -9,10 +9,10 @@ from small_models import ORACLE, SENSORS, load_graph, sensor
 from colibri.graph.graph import BufferKind, Graph
 from colibri.graph.interpret import Reference
 from colibri.graph.ops import Embedding, Experts, Linear, Quantise, RmsNorm, Router
+from colibri.graph.scheme import SCHEMES, Scheme
 from colibri.graph.weights import Vector, WeightFormat
-from colibri.passes.quantise import Scheme
 
-QUANTISED = [scheme for scheme in Scheme if scheme is not Scheme.F32]
+QUANTISED = [scheme for scheme in SCHEMES if scheme is not Scheme.F32]
 FORM = {"w8": WeightFormat.W8, "w4": WeightFormat.W4}
 KIND = {"a8": BufferKind.Q8, "a16": BufferKind.Q16}
 
@@ -33,7 +33,7 @@ def test_f32_changes_nothing() -> None:
     assert {w.format for w in graph.weights.values() if not isinstance(w, Vector)} == {WeightFormat.F32}
 
 
-@pytest.mark.parametrize("scheme", QUANTISED)
+@pytest.mark.parametrize("scheme", QUANTISED, ids=str)
 def test_formats_of_a_mixtral(scheme: Scheme) -> None:
     graph, plain = load_graph(ORACLE / "mixtral-base", scheme), load_graph(ORACLE / "mixtral-base")
     form, kind = expected(scheme)
@@ -54,32 +54,33 @@ def test_formats_of_a_mixtral(scheme: Scheme) -> None:
             assert isinstance(norm, Vector) and norm.values.dtype == np.float32
 
 
-@pytest.mark.parametrize("scheme", QUANTISED)
+@pytest.mark.parametrize("scheme", QUANTISED, ids=str)
 def test_each_buffer_is_quantised_once_for_all_its_readers(scheme: Scheme) -> None:
     graph = load_graph(ORACLE / "mixtral-base", scheme)
     layer = [op for op in graph.ops if op.layer == 0]
     made = [(op.x, op.out) for op in layer if isinstance(op, Quantise)]
     # for q, k and v; for o; for every expert's gate and up
-    assert made == [("normed", "normed_q"), ("attended", "attended_q"), ("normed", "normed_q")]
-    readers = [op.slot for op in layer if isinstance(op, Linear) and op.x == "normed_q"]
+    kind = expected(scheme)[1]
+    assert made == [(name, f"{name}_{kind}") for name in ("normed", "attended", "normed")]
+    readers = [op.slot for op in layer if isinstance(op, Linear) and op.x == f"normed_{kind}"]
     assert readers == ["q", "k", "v"]
 
 
-@pytest.mark.parametrize("scheme", QUANTISED)
+@pytest.mark.parametrize("scheme", QUANTISED, ids=str)
 def test_a_quantised_buffer_is_never_stale(scheme: Scheme) -> None:
     """Between a `Quantise` and each of its readers, nothing writes the source."""
     for path in (ORACLE / "mixtral-base", ORACLE / "mixtral-sharded-swa", sensor("top2-e4-norm")):
         fresh: dict[str, str] = {}
         for op in load_graph(path, scheme).ops:
             for name in op.reads():
-                assert not name.endswith("_q") or name in fresh, (op, name)
+                assert not name.endswith(("_q8", "_q16")) or name in fresh, (op, name)
             fresh = {out: source for out, source in fresh.items() if source not in op.writes()}
             if isinstance(op, Quantise):
                 fresh[op.out] = op.x
 
 
 @pytest.mark.parametrize("name", SENSORS)
-@pytest.mark.parametrize("scheme", QUANTISED)
+@pytest.mark.parametrize("scheme", QUANTISED, ids=str)
 def test_first_and_last_layer_of_a_sensor_model_stay_fp32(name: str, scheme: Scheme) -> None:
     graph = load_graph(sensor(name), scheme)
     form, _ = expected(scheme)
@@ -94,7 +95,7 @@ def test_first_and_last_layer_of_a_sensor_model_stay_fp32(name: str, scheme: Sch
     assert len(linear) == 2 and all(op.keep_float and op.input_kind is BufferKind.FLOAT for op in linear)
 
 
-@pytest.mark.parametrize("scheme", QUANTISED)
+@pytest.mark.parametrize("scheme", QUANTISED, ids=str)
 def test_limits_follow_from_the_columns_of_each_op(scheme: Scheme) -> None:
     graph = load_graph(ORACLE / "mixtral-base", scheme)
     largest = 127 if str(scheme)[:2] == "w8" else 8 * 255
@@ -107,7 +108,7 @@ def test_limits_follow_from_the_columns_of_each_op(scheme: Scheme) -> None:
     assert {op.hidden_qmax for op in graph.ops if isinstance(op, Experts)} == {limit(48)}
 
 
-@pytest.mark.parametrize("scheme", QUANTISED)
+@pytest.mark.parametrize("scheme", QUANTISED, ids=str)
 def test_quantisation_moves_the_logits_but_little(scheme: Scheme) -> None:
     ids = np.arange(24) * 11 % 160
     exact = Reference(load_graph(ORACLE / "mixtral-base")).extend(ids, all_rows=True)

@@ -11,10 +11,10 @@ from colibri.boards.profile import Board
 from colibri.errors import BadInput
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.ops import Experts
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import Vector
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts, plan_layouts
-from colibri.passes.quantise import Scheme
 from colibri.passes.spread import hot_weights
 
 BOARD = load_board("stm32h750b-dk")

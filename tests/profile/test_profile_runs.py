@@ -13,10 +13,11 @@ from shared_objects import SharedObjects
 
 from colibri.boards.load import load_board
 from colibri.cli import main
-from colibri.generate import Options, generate
+from colibri.generate import generate
 from colibri.graph.graph import StateType
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import load_package
-from colibri.passes.quantise import Scheme
 from colibri.profile.model import PositionCost, Profile, Verdict
 from colibri.toolchain.build import build
 

@@ -14,10 +14,11 @@ from colibri.boards.load import load_board
 from colibri.checkpoint.tokenizer import load_tokenizer
 from colibri.export.export import export
 from colibri.export.form import Label
-from colibri.generate import Options, generate
+from colibri.generate import generate
 from colibri.graph.graph import StateType
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import Package
-from colibri.passes.quantise import Scheme
 from colibri.running import run_tokens
 
 SHAKESPEARE = Path(__file__).parents[2] / "examples/shakespeare-moe"

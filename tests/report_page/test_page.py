@@ -12,7 +12,8 @@ from colibri.boards.load import load_board
 from colibri.cli import main
 from colibri.footprint.html import render_html, render_page
 from colibri.footprint.report import make_report
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.toolchain.build import build
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -21,7 +21,8 @@ from colibri.cli.report import command
 from colibri.errors import BadInput, DoesNotFit, UsageError
 from colibri.footprint.html import render_html, render_page
 from colibri.footprint.stack import Observed, ObservedBlock, ObservedEntry, ObservedPages
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.package import load_package
 from colibri.toolchain.build import build
 

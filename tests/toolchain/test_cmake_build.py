@@ -11,7 +11,8 @@ from small_package import BOARDS, write_small
 
 from colibri.boards.load import load_board
 from colibri.emulate.runner import run
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.toolchain.buildfiles import Role, image_name
 
 ROLES: tuple[Role, ...] = ("product", "test")

@@ -14,7 +14,8 @@ from colibri.boards.load import load_board
 from colibri.boards.profile import BoardKind, CompilerFamily
 from colibri.cli import main
 from colibri.footprint.report import make_report
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.package import load_package
 from colibri.testing import check_package
 from colibri.toolchain.build import build_product

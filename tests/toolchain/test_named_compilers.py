@@ -15,7 +15,8 @@ from colibri.boards.load import load_board
 from colibri.boards.profile import CompilerFamily
 from colibri.cli import main
 from colibri.errors import BadInput, ToolMissing, UsageError
-from colibri.generate import Options, generate
+from colibri.generate import generate
+from colibri.options import Options
 from colibri.package import load_package
 from colibri.testing import check_package
 from colibri.toolchain import probe

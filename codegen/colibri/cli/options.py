@@ -16,11 +16,11 @@ from colibri.errors import BadInput, UsageError, shown
 
 if TYPE_CHECKING:
     from colibri.boards.profile import Board
-    from colibri.generate import Options
+    from colibri.options import Options
+    from colibri.passes.pins import Pins
 
 _KEEP_BYTES = 1 << 20
 _MOST_EXPERTS = 1_000_000
-SCHEMES = ("f32", "w8a8", "w8a16", "w4a8", "w4a16")
 
 
 class Quantity(click.FloatRange):
@@ -45,10 +45,14 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--board", required=True, metavar="NAME",
                          help="Board, see `colibri boards`, or a .toml file."),
             click.option("-o", "--output", type=FILE, help="Folder of the package."),
-            click.option("--scheme", type=click.Choice(SCHEMES), default="w8a8", show_default=True,
-                         help="Bits of weights and activations; the router stays fp32."),
-            click.option("--kv", type=click.Choice(["f32", "f16"]), default="f32", show_default=True,
-                         help="Key and value states."),
+            click.option("--scheme", metavar="SCHEME",
+                         help="Bits of weights and activations, such as w4a8; the router stays fp32.  [default: w8a8]"),
+            click.option("--set", "rules", multiple=True, metavar="[LAYER.]CLASS[.SLOT]=SCHEME",
+                         help="Another scheme for some matrices, such as experts=w4a8 or head=w8a16; repeatable."),
+            click.option("--recipe", metavar="FILE|WORD",
+                         help="All of this in a file or in a word: recipe.json, or w4a8:head=w8a16:kv=f16:context=64."),
+            click.option("--kv", type=click.Choice(["f32", "f16"]),
+                         help="Key and value states.  [default: f32]"),
             click.option("--batch", type=click.IntRange(1, 1024),
                          help="Samples in a call (sensor models).  [default: 1]"),
             click.option("--prefill", type=click.IntRange(1, 1024),
@@ -107,8 +111,10 @@ def with_toolchain(board: Board, sysroot: Path | None, cflag: tuple[str, ...]) -
 
 def parse_options(
     *,
-    scheme: str,
-    kv: str,
+    scheme: str | None,
+    rules: tuple[str, ...],
+    recipe: str | None,
+    kv: str | None,
     batch: int | None,
     prefill: int | None,
     context: int | None,
@@ -121,23 +127,63 @@ def parse_options(
     """The options as generation takes them.
 
     Raises:
-        UsageError: ``--drop-expert`` is not LAYER:ID.
-        BadInput: the file of experts to keep, or that of ``--place``.
+        UsageError: ``--drop-expert`` is not LAYER:ID, a scheme or a rule is none, or an option is beside a recipe that
+            says it.
+        BadInput: the file of a recipe, of experts to keep, or that of ``--place``.
     """
-    from colibri.generate import Options
     from colibri.graph.graph import StateType
+    from colibri.graph.scheme import Scheme
+    from colibri.options import Options
     from colibri.passes.pins import Pins, load_pins
-    from colibri.passes.quantise import Scheme
+    from colibri.passes.rules import Rule, ordered
 
+    pins = Pins() if place is None else load_pins(place)
+    if recipe is not None:
+        said = {
+            "--scheme": scheme,
+            "--set": rules,
+            "--kv": kv,
+            "--context": context,
+            "--source": source,
+            "--drop-expert": drop_expert,
+            "--keep-experts": keep_experts,
+        }
+        if twice := [name for name, value in said.items() if value]:
+            what = "is a part of the recipe"
+            raise UsageError(what, where=f"{twice[0]} beside --recipe", hint="say it in one of them")
+        return _of_recipe(recipe, batch=batch, prefill=prefill, prefix=prefix, pins=pins)
     drop: dict[int, set[int]] = {}
     for text in drop_expert:
         match = re.fullmatch("([0-9]{1,9}):([0-9]{1,9})", text)
         if match is None:
             raise UsageError(f"'{shown(text, 40)}' is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
         drop.setdefault(int(match[1]), set()).add(int(match[2]))
-    keep = {} if keep_experts is None else read_keep_file(keep_experts)
-    pins = Pins() if place is None else load_pins(place)
-    return Options(Scheme(scheme), StateType(kv), batch, prefill, context, source, drop, keep, prefix, pins)
+    return Options(
+        scheme=Scheme.parse(scheme or "w8a8"),
+        rules=ordered(map(Rule.parse, rules)),
+        kv=StateType(kv or "f32"),
+        batch=batch,
+        prefill=prefill,
+        context=context,
+        source=source,
+        drop=drop,
+        keep={} if keep_experts is None else read_keep_file(keep_experts),
+        prefix=prefix,
+        pins=pins,
+    )
+
+
+def _of_recipe(recipe: str, *, batch: int | None, prefill: int | None, prefix: str | None, pins: Pins) -> Options:
+    """The recipe's options, with those that no recipe has to have."""
+    from dataclasses import replace
+
+    from colibri.recipe import parse_recipe
+
+    read = parse_recipe(recipe)
+    for name, own, said in (("--batch", read.batch, batch), ("--prefill", read.prefill, prefill)):
+        if None not in (own, said):
+            raise UsageError("is a part of the recipe", where=f"{name} beside --recipe", hint="say it in one of them")
+    return replace(read, batch=batch or read.batch, prefill=prefill or read.prefill, prefix=prefix, pins=pins)
 
 
 def read_keep_file(path: Path) -> dict[int, set[int]]:

@@ -298,6 +298,16 @@ class CScope:
 
     # ---- kernels that several ops share ----
 
+    def multiply(self, slot: str, x: str, kind: BufferKind, k: int, out: str) -> None:
+        """Write ``out[rows, n] = x[rows, k] W[n, k]^T + bias``; x is a buffer of this kind, out of floats."""
+        if kind is BufferKind.FLOAT:
+            operand, stride = self.floats(x), k
+        else:
+            q = self.quantised(x)
+            operand, stride = f"{q.integers}, {q.scale}", q.stride
+        name = self.linear(self.matrix(slot), kind, self.rows, stride)
+        self.line(f"{name}({self.floats(out)}, {self.weight(slot)}, {operand});")
+
     def linear(self, layout: MatrixLayout, kind: BufferKind, rows: int, x_stride: int = 0) -> str:
         """Instance of a matrix product ``y[rows][n] = x[rows][k] W^T + bias``; returns its name.
 

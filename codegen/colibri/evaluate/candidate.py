@@ -14,10 +14,11 @@ from colibri.emit.writer import write_package
 from colibri.errors import CheckFailed, UsageError, shown
 from colibri.evaluate.data import Window
 from colibri.evaluate.native import PROGRAM, Answers, Host, answering, compile_program, foreign_kernels
-from colibri.generate import Options, prepare
+from colibri.generate import prepare
 from colibri.graph.graph import Graph, Op
 from colibri.graph.interpret import Reference, Run
 from colibri.graph.ops import Experts
+from colibri.options import Options
 from colibri.package import Package, load_package
 from colibri.progress import Progress, unseen
 from colibri.recipe import parse_recipe, recipe_text

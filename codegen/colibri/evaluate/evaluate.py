@@ -26,9 +26,9 @@ from colibri.evaluate.data import read_labelled, read_tokens
 from colibri.evaluate.measure import blocks_of, measure_samples, measure_tokens
 from colibri.evaluate.model import Evaluation, Row, SampleScores, TokenScores
 from colibri.evaluate.native import Host, find_host
-from colibri.generate import Options
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.package import Package
-from colibri.passes.quantise import Scheme
 from colibri.progress import Progress, unseen
 from colibri.scratch import scratch_folder
 

@@ -76,6 +76,22 @@ class State:
         return self.capacity * self.width * self.type.bytes
 
 
+class TensorClass(StrEnum):
+    """What a matrix is for: the classes that the rules of a recipe name.
+
+    ``router`` is what decides which experts run, and how much a shared one counts; ``shared`` are experts that always
+    run; ``dense`` is an MLP without experts.
+    """
+
+    EMBEDDING = "embedding"
+    ATTENTION = "attention"
+    EXPERTS = "experts"
+    SHARED = "shared"
+    DENSE = "dense"
+    HEAD = "head"
+    ROUTER = "router"
+
+
 @dataclass(frozen=True)
 class Product:
     """A matrix weight and the buffer (of which kind) that it is multiplied with."""
@@ -122,6 +138,10 @@ class Op(ABC):
     def products(self) -> tuple[Product, ...]:
         """Matrices that the op multiplies with a buffer."""
         return ()
+
+    def tensor_class(self) -> TensorClass | None:
+        """Of the op's matrices; None where it has none."""
+        return None
 
     def states(self) -> dict[str, str]:
         """Slot to state name."""

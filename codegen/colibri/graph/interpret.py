@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.graph.float32 import Float, Int, canonical, matvec
-from colibri.graph.graph import Graph, ModelKind, Op, StateType
+from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, StateType
 from colibri.graph.weights import AnyMatrix, Matrix, Vector
 
 
@@ -66,6 +66,10 @@ class Run:
     def matrix(self, name: str) -> AnyMatrix:
         """A matrix weight."""
         return self.graph.loaded(name)
+
+    def operand(self, buffer: str, kind: BufferKind) -> Float | Quantised:
+        """The rows of a buffer as `product` takes them."""
+        return self.floats[buffer] if kind is BufferKind.FLOAT else self.quantised[buffer]
 
     def positions(self) -> Int:
         """Absolute position of each row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property
 from threading import Lock
 from typing import Any, Protocol
@@ -12,34 +11,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.graph.coding import FP4_SHIFT_MAX as FP4_SHIFT_MAX
+from colibri.graph.coding import GROUP as GROUP
+from colibri.graph.coding import WeightFormat as WeightFormat
 from colibri.graph.float32 import Float
 
-GROUP = 32
 W8_MAX = 127
 W4_MIN, W4_MAX = -8, 7
 GROUP_SCALE_MAX = 255
 # Twice the values of the 4-bit float e2m1 (sign, 2 bits of exponent, 1 of mantissa), by its bits: all are integers.
 E2M1_DOUBLED = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int8)
 FP4_MAX = 12
-FP4_SHIFT_MAX = 20  # a sum over 21,846 columns with 16-bit activations then stays below 2^53
-
-
-class WeightFormat(StrEnum):
-    """How a matrix is stored.
-
-    fp32; 8 bits with a scale a row; 4 bits with a scale a row and a factor a group of 32 columns; 4-bit floats with a
-    scale a row and a power of two a group of 32.
-    """
-
-    F32 = "f32"
-    W8 = "w8"
-    W4 = "w4"
-    FP4 = "fp4"
-
-    @property
-    def grouped(self) -> bool:
-        """Whether groups of 32 columns have a byte each."""
-        return self in (WeightFormat.W4, WeightFormat.FP4)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.errors import BadInput
+from colibri.graph.coding import Coding
 from colibri.graph.graph import BufferKind, Graph, Op
-from colibri.graph.ops import Embedding, Experts, HeadLinear, Linear, Quantise
+from colibri.graph.ops import Experts, GroupedRouter, HeadLinear, Linear, Quantise, Router, SparseMixer
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import (
     FP4_MAX,
     FP4_SHIFT_MAX,
@@ -26,39 +28,16 @@ from colibri.graph.weights import (
     WeightFormat,
 )
 from colibri.passes.rounding import group_extremes, round_to_integers
+from colibri.passes.rules import Rule, assign
 
 INT32_MAX = 2**31 - 1
+_Multiplying = Linear | HeadLinear | Router | GroupedRouter | SparseMixer | Experts
 # The largest magnitude of an integer weight with what its group has, and of a sum of products: that of 4-bit floats is
 # summed in 64 bits, of which the reference, with doubles, holds 53.
 _LARGEST = {
     WeightFormat.W8: (W8_MAX, INT32_MAX),
     WeightFormat.W4: (-W4_MIN * GROUP_SCALE_MAX, INT32_MAX),
     WeightFormat.FP4: (FP4_MAX << FP4_SHIFT_MAX, 2**53 - 1),
-}
-
-
-class Scheme(StrEnum):
-    """Weight bits and activation bits; the router, norms and biases stay fp32 in all of them."""
-
-    F32 = "f32"
-    W8A8 = "w8a8"
-    W8A16 = "w8a16"
-    W4A8 = "w4a8"
-    W4A16 = "w4a16"
-
-
-@dataclass(frozen=True)
-class _Formats:
-    weights: WeightFormat
-    activations: BufferKind
-
-
-_FORMATS = {
-    Scheme.F32: _Formats(WeightFormat.F32, BufferKind.FLOAT),
-    Scheme.W8A8: _Formats(WeightFormat.W8, BufferKind.Q8),
-    Scheme.W8A16: _Formats(WeightFormat.W8, BufferKind.Q16),
-    Scheme.W4A8: _Formats(WeightFormat.W4, BufferKind.Q8),
-    Scheme.W4A16: _Formats(WeightFormat.W4, BufferKind.Q16),
 }
 
 
@@ -162,67 +141,81 @@ def activation_limit(form: WeightFormat, kind: BufferKind, k: int, where: str) -
     return min(wanted, limit)
 
 
-def quantise_graph(graph: Graph, scheme: Scheme) -> None:
-    """Convert weights and insert `Quantise` ops, in place. Each buffer is quantised once, for all who read it.
+def quantise_graph(graph: Graph, scheme: Scheme, rules: Sequence[Rule] = ()) -> None:
+    """Convert weights and insert `Quantise` ops, in place: the scheme, or that of the rule that a matrix falls under.
 
-    What is still in the checkpoint is converted when it is read.
+    Each buffer is quantised once for all who read it with the same bits. What is still in the checkpoint is converted
+    when it is read.
+
+    Raises:
+        UsageError: as `rules.assign`.
     """
-    formats = _FORMATS[scheme]
-    _convert(graph, formats.weights)
-    if formats.weights is WeightFormat.F32:
-        return
+    schemes = assign(graph, scheme, rules)
+    _convert(graph, {name: one.coding for name, one in schemes.items()})
     ops: list[Op] = []
-    ready: dict[str, int] = {}  # source buffer -> where in `ops` it was quantised, while it stays unwritten
+    ready: dict[tuple[str, BufferKind], int] = {}  # buffer -> where in `ops` it was quantised, while it stays unwritten
     encoder = 0
     for index, op in enumerate(graph.ops):
         if index == graph.encoder:
             encoder = len(ops)
             ready.clear()
-        if isinstance(op, Experts | HeadLinear) or (isinstance(op, Linear) and not op.keep_float):
-            k = op.width if isinstance(op, Experts) else op.k
-            if op.x not in ready:
-                rows, pieces = graph.buffers[op.x].fixed_rows, graph.buffers[op.x].width // k
-                out = graph.buffer(f"{op.x}_q", formats.activations, k, rows, pieces)
-                ready[op.x] = len(ops)
-                ops.append(Quantise(op.layer, op.part, op.x, out, k, formats.activations, 32767, pieces))
-            step = ops[ready[op.x]]
-            assert isinstance(step, Quantise) and step.width == k
-            limit = _limit(graph, op, op.x, formats.activations, k)
-            ops[ready[op.x]] = replace(step, qmax=min(step.qmax, limit))
-            if isinstance(op, Linear | HeadLinear):
-                op = replace(op, x=step.out, input_kind=formats.activations)
-            else:
-                inner = _limit(graph, op, "expert_hidden", formats.activations, op.hidden)
-                op = replace(
-                    op, x=step.out, input_kind=formats.activations, hidden_kind=formats.activations, hidden_qmax=inner
-                )
+        if isinstance(op, Linear | HeadLinear | Router | GroupedRouter | SparseMixer):
+            kind = schemes[op.weight].activations
+            op = replace(op, x=_quantised(graph, op, op.k, kind, ops, ready), input_kind=kind)
+        elif isinstance(op, Experts):
+            first, kind = op.kept[0], schemes[op.kept[0].up].activations
+            inner = schemes[first.down].activations
+            limit = _limit(graph, op, "expert_hidden", inner, op.hidden) if inner is not BufferKind.FLOAT else 0
+            x = _quantised(graph, op, op.width, kind, ops, ready)
+            op = replace(op, x=x, input_kind=kind, hidden_kind=inner, hidden_qmax=limit)
         for written in op.writes():
-            ready.pop(written, None)
+            for kind in BufferKind:
+                ready.pop((written, kind), None)
         ops.append(op)
     graph.ops, graph.encoder = ops, encoder
 
 
-def _convert(graph: Graph, form: WeightFormat) -> None:
-    """Give each matrix its format. What the checkpoint has in 4-bit floats stays so among 4-bit weights."""
-    wanted = {name: form for op in graph.ops for name in _matrices(op)}
+def _quantised(
+    graph: Graph,
+    op: _Multiplying,
+    k: int,
+    kind: BufferKind,
+    ops: list[Op],
+    ready: dict[tuple[str, BufferKind], int],
+) -> str:
+    """The buffer that the op reads instead of its x: as it is, or quantised by a step that may be there already."""
+    if kind is BufferKind.FLOAT:
+        return op.x
+    if (op.x, kind) not in ready:
+        rows, pieces = graph.buffers[op.x].fixed_rows, graph.buffers[op.x].width // k
+        out = graph.buffer(f"{op.x}_{kind}", kind, k, rows, pieces)
+        ready[op.x, kind] = len(ops)
+        ops.append(Quantise(op.layer, op.part, op.x, out, k, kind, 32767, pieces))
+    step = ops[ready[op.x, kind]]
+    assert isinstance(step, Quantise) and step.width == k
+    ops[ready[op.x, kind]] = replace(step, qmax=min(step.qmax, _limit(graph, op, op.x, kind, k)))
+    return step.out
+
+
+def _convert(graph: Graph, codings: Mapping[str, Coding]) -> None:
+    """Give each matrix its format. What the checkpoint has in 4-bit floats stays so among plain 4-bit weights."""
     exact = _kept(graph)
-    if form is WeightFormat.W4:
-        wanted |= dict.fromkeys(exact, WeightFormat.FP4)
-    rounded: dict[str, list[str]] = {}
+    rounded: dict[tuple[str, WeightFormat], list[str]] = {}
     for name, matrix in graph.weights.items():
         if isinstance(matrix, Vector):
             continue
-        to = wanted.get(name, WeightFormat.F32)
+        coding = codings.get(name, Scheme.F32.coding)
+        to = WeightFormat.FP4 if coding == Scheme.W4A8.coding and name in exact else coding.format
         if to not in (matrix.format, WeightFormat.F32) and matrix.stored:
-            rounded.setdefault(matrix.stored, []).append(name)
+            rounded.setdefault((matrix.stored, to), []).append(name)
         if to is matrix.format:
             continue
         convert = partial(quantise_matrix, form=to)
         graph.weights[name] = matrix.then(convert, to) if isinstance(matrix, StoredMatrix) else convert(matrix)
-    for stored, names in rounded.items():
+    for (stored, to), names in rounded.items():
         count = f"{names[0]} is" if len(names) == 1 else f"{len(names)} matrices, the first {names[0]}, are"
         keeps = "; w4a8 and w4a16 keep what it holds" if names[0] in exact else ""
-        graph.warnings.append(f"{count} {stored} in the checkpoint and rounded again to {form}{keeps}")
+        graph.warnings.append(f"{count} {stored} in the checkpoint and rounded again to {to}{keeps}")
 
 
 def _kept(graph: Graph) -> set[str]:
@@ -233,11 +226,12 @@ def _kept(graph: Graph) -> set[str]:
 
     kept: set[str] = set()
     for op in graph.ops:
-        if not op.experts():
-            kept.update(name for name in _matrices(op) if stays(name))
-        for names in zip(*(slots.values() for slots in op.experts()), strict=True):
-            if all(map(stays, names)):
-                kept.update(names)
+        if op.tensor_class():
+            names = [name for name in op.weights().values() if not isinstance(graph.weights[name], Vector)]
+            kept.update(filter(stays, names))
+        for alike in zip(*(slots.values() for slots in op.experts()), strict=True):
+            if all(map(stays, alike)):
+                kept.update(alike)
     return kept
 
 
@@ -245,10 +239,3 @@ def _limit(graph: Graph, op: Op, buffer: str, kind: BufferKind, k: int) -> int:
     """The least limit of the op's matrices that are multiplied with a buffer, or with its scratch."""
     formats = {graph.matrix(product.weight).format for product in op.products() if product.buffer == buffer}
     return min(activation_limit(form, kind, k, op.part) for form in formats)
-
-
-def _matrices(op: Op) -> list[str]:
-    """Matrices of the op that the scheme converts (not the router's, nor those kept in fp32)."""
-    if isinstance(op, Embedding | HeadLinear) or (isinstance(op, Linear) and not op.keep_float):
-        return list(op.weights().values())
-    return [name for slots in op.experts() for name in slots.values()]

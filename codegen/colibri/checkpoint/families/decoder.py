@@ -18,7 +18,7 @@ from colibri.checkpoint.families.rotary import Rotary, rotary
 from colibri.checkpoint.lazy import Lazy, dense_matrix
 from colibri.errors import BadInput, UsageError
 from colibri.graph.float32 import Float
-from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, State
+from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, State, TensorClass
 from colibri.graph.ops import Add, Attention, Clip, Embedding, LastRow, LayerNorm, Linear, PositionScale, RmsNorm, Rope
 from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Vector
@@ -325,7 +325,8 @@ class Builder:
             order = self._parted(n)
             values, biases = values[order], None if biases is None else biases[order]
         weight = self.dense(f"layers.{layer}.{slot}", values, biases)
-        self.op(Linear(layer, f"layer {layer} / attention", slot, x, self.floats(out, n), weight, n, k, bias))
+        part, role = f"layer {layer} / attention", TensorClass.ATTENTION
+        self.op(Linear(layer, part, slot, x, self.floats(out, n), weight, n, k, bias, role=role))
 
     def _parted(self, rows: int) -> NDArray[np.intp]:
         """Order that puts pair i of each head at i and i + half; queries and keys alike, so that no score changes."""
@@ -349,7 +350,8 @@ class Builder:
         self.norm(None, "final_norm", "model.norm", last, normed, n.hidden)
         logits = self.floats(Graph.OUTPUT, n.vocab)
         weight = self.head_weight(bias=bias)
-        self.op(Linear(None, "head", "head", normed, logits, weight, n.vocab, n.hidden, bias))
+        role = TensorClass.HEAD
+        self.op(Linear(None, "head", "head", normed, logits, weight, n.vocab, n.hidden, bias, role=role))
 
     def head_weight(self, *, bias: bool = False) -> str:
         """The matrix that makes logits: the embedding where they are tied, else ``lm_head``."""

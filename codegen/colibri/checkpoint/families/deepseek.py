@@ -33,7 +33,7 @@ from colibri.checkpoint.families.feed_forward import (
 from colibri.checkpoint.families.names import Names
 from colibri.checkpoint.families.rotary import yarn_temperature
 from colibri.checkpoint.lazy import Lazy, dense_matrix
-from colibri.graph.graph import Graph, State
+from colibri.graph.graph import Graph, State, TensorClass
 from colibri.graph.ops import Add, HeadLinear, LatentAttention, Linear, RmsNorm, Rope
 from colibri.graph.weights import Vector
 
@@ -287,7 +287,8 @@ def _linear(build: Builder, layer: int, slot: str, x: str, values: Lazy, bias: L
     n, k = values.shape
     weight = build.dense(f"layers.{layer}.{slot}", values, bias)
     part = f"layer {layer} / attention"
-    build.op(Linear(layer, part, slot, x, build.floats(slot, n), weight, n, k, bias is not None))
+    shape = n, k, bias is not None
+    build.op(Linear(layer, part, slot, x, build.floats(slot, n), weight, *shape, role=TensorClass.ATTENTION))
 
 
 def _heads(build: Builder, layer: int, slot: str, x: str, out: str, values: Lazy, n: int) -> None:

@@ -11,7 +11,7 @@ from colibri.checkpoint.config import Config
 from colibri.checkpoint.families.decoder import Builder
 from colibri.errors import BadInput
 from colibri.graph.float32 import Float
-from colibri.graph.graph import BufferKind
+from colibri.graph.graph import BufferKind, TensorClass
 from colibri.graph.ops import Add, AddWeighted, Experts, Gated, GroupedRouter, Linear, Router
 from colibri.graph.ops.experts import ExpertWeights
 from colibri.graph.weights import Matrix, StoredMatrix, Vector
@@ -249,14 +249,15 @@ def gated_mlp(
         kind: ``mlp`` or ``shared``, for names.
     """
     n, part = build.numbers, f"layer {layer} / {kind}"
+    role = TensorClass.SHARED if kind == "shared" else TensorClass.DENSE
     hidden = {slot: build.floats(f"{kind}_{slot}", inner) for slot in ("gate", "up")}
     for slot, out in hidden.items():
         weight = build.matrix(f"layers.{layer}.{kind}.{slot}", f"{tensor}.{slot}_proj", inner, n.hidden, why, bias=bias)
-        build.op(Linear(layer, part, f"{kind}_{slot}", x, out, weight, inner, n.hidden, bias))
+        build.op(Linear(layer, part, f"{kind}_{slot}", x, out, weight, inner, n.hidden, bias, role=role))
     build.op(Gated(layer, part, hidden["up"], hidden["gate"], inner, n.activation))
     weight = build.matrix(f"layers.{layer}.{kind}.down", f"{tensor}.down_proj", n.hidden, inner, why, bias=bias)
     out = build.floats(f"{kind}_out", n.hidden)
-    build.op(Linear(layer, part, f"{kind}_down", hidden["up"], out, weight, n.hidden, inner, bias))
+    build.op(Linear(layer, part, f"{kind}_down", hidden["up"], out, weight, n.hidden, inner, bias, role=role))
     return out
 
 
@@ -295,5 +296,6 @@ def add_shared(
         return
     weight = build.matrix(f"layers.{layer}.shared.scale", gate, 1, n.hidden, "hidden_size")
     score = build.floats("shared_score", 1)
-    build.op(Linear(layer, part, "shared_scale", normed, score, weight, 1, n.hidden, keep_float=True))
+    shape = score, weight, 1, n.hidden
+    build.op(Linear(layer, part, "shared_scale", normed, *shape, keep_float=True, role=TensorClass.ROUTER))
     build.op(AddWeighted(layer, part, mixed, shared, score, n.hidden))

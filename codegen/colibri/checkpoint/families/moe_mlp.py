@@ -15,7 +15,7 @@ from colibri.checkpoint.families import ImportOptions
 from colibri.checkpoint.lazy import dense_matrix
 from colibri.errors import UsageError
 from colibri.graph.float32 import ACTIVATIONS
-from colibri.graph.graph import BufferKind, Graph, ModelKind
+from colibri.graph.graph import BufferKind, Graph, ModelKind, TensorClass
 from colibri.graph.ops import Activation, Add, Experts, LayerNorm, Linear, Router
 from colibri.graph.ops.experts import ExpertWeights
 from colibri.graph.weights import Vector
@@ -105,15 +105,18 @@ def load(checkpoint: Checkpoint, options: ImportOptions) -> Graph:
     if shared:
         part, inner = "layer 0 / shared", graph.buffer("shared_up", BufferKind.FLOAT, shared)
         up = matrix("layers.0.shared.up", "moe.shared.fc1", shared, width, "shared_expert_hidden")
-        graph.ops.append(Linear(0, part, "shared_up", normed, inner, up, shared, width, bias=True))
+        role = TensorClass.SHARED
+        graph.ops.append(Linear(0, part, "shared_up", normed, inner, up, shared, width, bias=True, role=role))
         graph.ops.append(Activation(0, part, inner, shared, activation))
         down = matrix("layers.0.shared.down", "moe.shared.fc2", width, shared, "shared_expert_hidden")
         always = graph.buffer("shared_out", BufferKind.FLOAT, width)
-        graph.ops.append(Linear(0, part, "shared_down", inner, always, down, width, shared, bias=True))
+        graph.ops.append(Linear(0, part, "shared_down", inner, always, down, width, shared, bias=True, role=role))
         graph.ops.append(Add(0, part, mixed, always, width))
     graph.ops.append(Add(0, "layer 0", z, mixed, width))
 
     output = graph.buffer(Graph.OUTPUT, BufferKind.FLOAT, outputs)
     last = matrix("out", "out", outputs, width, "output_dim and model_dim")
-    graph.ops.append(Linear(None, "output layer", "out", z, output, last, outputs, width, bias=True, keep_float=True))
+    shape = output, last, outputs, width
+    role = TensorClass.HEAD
+    graph.ops.append(Linear(None, "output layer", "out", z, *shape, bias=True, keep_float=True, role=role))
     return graph

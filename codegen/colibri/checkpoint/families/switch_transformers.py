@@ -22,7 +22,7 @@ from colibri.checkpoint.families.feed_forward import Mixture, add_mixed, mixture
 from colibri.checkpoint.lazy import Lazy
 from colibri.errors import BadInput
 from colibri.graph.float32 import Float, Int
-from colibri.graph.graph import BufferKind, Graph, State, StateType
+from colibri.graph.graph import BufferKind, Graph, State, StateType, TensorClass
 from colibri.graph.ops import Activation, Add, Embedding, Keep, LastRow, Linear, Recall, RmsNorm, StateAttention
 from colibri.graph.ops.experts import ExpertWeights
 from colibri.graph.ops.state_attention import Reach
@@ -232,7 +232,7 @@ def _head(build: Builder) -> None:
     if n.tied:
         multiply(build, "final_norm", float(n.hidden**-0.5))
     weight = build.head_weight()
-    build.op(Linear(None, "head", "head", normed, logits, weight, n.vocab, n.hidden))
+    build.op(Linear(None, "head", "head", normed, logits, weight, n.vocab, n.hidden, role=TensorClass.HEAD))
 
 
 # ---- what both have ----
@@ -265,7 +265,8 @@ def _attend(
 
 def _linear(build: Builder, layer: int, slot: str, x: str, out: str, n: int, k: int, tensor: str) -> str:
     weight = build.matrix(f"layers.{layer}.{slot}", tensor, n, k, "d_model, num_heads × d_kv")
-    build.op(Linear(layer, f"layer {layer} / attention", slot, x, build.floats(out, n), weight, n, k))
+    part, role = f"layer {layer} / attention", TensorClass.ATTENTION
+    build.op(Linear(layer, part, slot, x, build.floats(out, n), weight, n, k, role=role))
     return out
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colibri.graph.float32 import Float, Int
-from colibri.graph.graph import Op
+from colibri.graph.graph import Op, TensorClass
 from colibri.graph.weights import AnyMatrix, Matrix, WeightFormat
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ class Embedding(Op):
 
     def weights(self) -> dict[str, str]:
         return {"embedding": self.table}
+
+    def tensor_class(self) -> TensorClass:
+        return TensorClass.EMBEDDING
 
     def signature(self) -> tuple[object, ...]:
         return ("embedding", self.out, self.vocab_size, self.width)

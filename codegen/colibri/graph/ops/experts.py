@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colibri.graph.float32 import ACTIVATIONS, Float, clipped_swiglu, quantise
-from colibri.graph.graph import Buffer, BufferKind, Op, Product
+from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Quantised, product
 
 if TYPE_CHECKING:
@@ -85,14 +85,14 @@ class Experts(Op):
             buffers.append(Buffer("expert_input", BufferKind.FLOAT, width, fixed_rows=1))
         buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, fixed_rows=1))
         if self.hidden_kind is not BufferKind.FLOAT:
-            buffers.append(Buffer("expert_hidden_q", self.hidden_kind, self.hidden, fixed_rows=1))
+            buffers.append(Buffer(f"expert_hidden_{self.hidden_kind}", self.hidden_kind, self.hidden, fixed_rows=1))
         return tuple(buffers)
 
     def experts(self) -> tuple[dict[str, str], ...]:
         return tuple(expert.slots() for expert in self.kept)
 
     def products(self) -> tuple[Product, ...]:
-        hidden = "expert_hidden" if self.hidden_kind is BufferKind.FLOAT else "expert_hidden_q"
+        hidden = "expert_hidden" if self.hidden_kind is BufferKind.FLOAT else f"expert_hidden_{self.hidden_kind}"
         return tuple(
             Product(name, hidden, self.hidden_kind) if slot == "down" else Product(name, self.x, self.input_kind)
             for slots in self.experts()
@@ -101,6 +101,9 @@ class Experts(Op):
 
     def passes(self) -> dict[str, int]:
         return {buffer.name: 2 * self.top_k for buffer in self.scratch()}
+
+    def tensor_class(self) -> TensorClass:
+        return TensorClass.EXPERTS
 
     def signature(self) -> tuple[object, ...]:
         shape = (len(self.kept), self.top_k, self.width, self.hidden, self.gated, self.bias)
@@ -214,7 +217,7 @@ class Experts(Op):
             lines.append(f"{c.activate(self.activation, self.hidden)}({hidden});")
         inner = hidden
         if self.hidden_kind is not BufferKind.FLOAT:
-            q = c.quantised("expert_hidden_q")
+            q = c.quantised(f"expert_hidden_{self.hidden_kind}")
             quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, 1)
             lines.append(f"{quantiser}({q.integers}, {q.scale}, {hidden});")
             inner = f"{q.integers}, {q.scale}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colibri.graph.float32 import Float, sigmoid, softmax_terms
-from colibri.graph.graph import Buffer, BufferKind, Op, Product
+from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Route, product
 from colibri.graph.ops.router import top_k
 
@@ -22,7 +22,7 @@ _LOWEST = np.float32(-np.inf)
 
 @dataclass(frozen=True)
 class GroupedRouter(Op):
-    """``route = top_k(score(x W^T) + correction)`` among the experts of the best groups; the matrix is fp32.
+    """``route = top_k(score(x W^T) + correction)`` among the experts of the best groups.
 
     A score is the softmax probability over all experts, or the sigmoid of each. A group's value is its largest
     corrected score, or the sum of its two largest; the ``groups_kept`` groups of the largest values are open. NaN
@@ -48,6 +48,7 @@ class GroupedRouter(Op):
     sizes: tuple[int, ...]
     groups_kept: int
     best: int
+    input_kind: BufferKind = BufferKind.FLOAT
 
     @property
     def num_experts(self) -> int:
@@ -71,14 +72,17 @@ class GroupedRouter(Op):
         return {"router": self.weight, **({"router_correction": self.correction} if self.correction else {})}
 
     def products(self) -> tuple[Product, ...]:
-        return (Product(self.weight, self.x, BufferKind.FLOAT),)
+        return (Product(self.weight, self.x, self.input_kind),)
+
+    def tensor_class(self) -> TensorClass:
+        return TensorClass.ROUTER
 
     def signature(self) -> tuple[object, ...]:
         shape = (self.k, self.top_k, self.renormalise, self.score, self.sizes, self.groups_kept, self.best)
-        return ("grouped_router", self.x, self.route, bool(self.correction), *shape)
+        return ("grouped_router", self.x, self.route, bool(self.correction), *shape, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        logits = product(run.matrix(self.weight), run.floats[self.x])
+        logits = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
         if self.score == "softmax":
             terms, inverse = softmax_terms(logits)
             scores = terms * inverse
@@ -112,9 +116,8 @@ class GroupedRouter(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("grouped_router")
-        linear = c.linear(c.matrix("router"), BufferKind.FLOAT, c.rows)
         each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
-        c.line(f"{linear}({scores}, {c.weight('router')}, {c.floats(self.x)});")
+        c.multiply("router", self.x, self.input_kind, self.k, "router_scores")
         how = "renormalised" if self.renormalise else "as they are"
         count, groups = self.num_experts, len(self.sizes)
         correction = c.as_floats("correction", 0) if self.correction else "NULL"

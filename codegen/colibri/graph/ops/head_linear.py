@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colibri.graph.graph import BufferKind, Op, Product
+from colibri.graph.graph import BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Quantised, product
 from colibri.graph.weights import Matrix
 
@@ -45,6 +45,9 @@ class HeadLinear(Op):
 
     def products(self) -> tuple[Product, ...]:
         return (Product(self.weight, self.x, self.input_kind),)
+
+    def tensor_class(self) -> TensorClass:
+        return TensorClass.ATTENTION
 
     def signature(self) -> tuple[object, ...]:
         return ("head_linear", self.slot, self.x, self.out, self.heads, self.n, self.k, self.input_kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colibri.graph.graph import BufferKind, Op, Product
+from colibri.graph.graph import BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import product
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ class Linear(Op):
 
     Attributes:
         slot: field of the C descriptor that holds the weight's place.
-        keep_float: stays fp32 whatever the scheme.
+        keep_float: stays fp32 unless a rule asks for more.
         input_kind: kind of the buffer x.
+        role: class of the matrix.
     """
 
     slot: str
@@ -32,6 +33,7 @@ class Linear(Op):
     bias: bool = False
     keep_float: bool = False
     input_kind: BufferKind = BufferKind.FLOAT
+    role: TensorClass = TensorClass.DENSE
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
@@ -45,19 +47,14 @@ class Linear(Op):
     def products(self) -> tuple[Product, ...]:
         return (Product(self.weight, self.x, self.input_kind),)
 
+    def tensor_class(self) -> TensorClass:
+        return self.role
+
     def signature(self) -> tuple[object, ...]:
         return ("linear", self.slot, self.x, self.out, self.n, self.k, self.bias, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        floats = self.input_kind is BufferKind.FLOAT
-        x = run.floats[self.x] if floats else run.quantised[self.x]
-        run.floats[self.out] = product(run.matrix(self.weight), x)
+        run.floats[self.out] = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
 
     def emit(self, c: CScope) -> None:
-        if self.input_kind is BufferKind.FLOAT:
-            x, stride = c.floats(self.x), self.k
-        else:
-            q = c.quantised(self.x)
-            x, stride = f"{q.integers}, {q.scale}", q.stride
-        name = c.linear(c.matrix(self.slot), self.input_kind, c.rows, stride)
-        c.line(f"{name}({c.floats(self.out)}, {c.weight(self.slot)}, {x});")
+        c.multiply(self.slot, self.x, self.input_kind, self.k, self.out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colibri.graph.float32 import Float, Int, softmax_terms
-from colibri.graph.graph import Buffer, BufferKind, Op, Product
+from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Route, product
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def top_k(scores: Float, k: int) -> Int:
 
 @dataclass(frozen=True)
 class Router(Op):
-    """``route = top_k(softmax(x W^T + bias))``; the matrix is fp32 whatever the scheme.
+    """``route = top_k(softmax(x W^T + bias))``; the matrix is fp32 unless a rule asks for less.
 
     The k largest scores are chosen (ties: lower index; NaN counts as the smallest). An expert's weight is its softmax
     probability over all experts kept; with ``renormalise`` it is divided by the sum of the chosen, added in
@@ -39,6 +39,7 @@ class Router(Op):
     top_k: int
     renormalise: bool
     bias: bool
+    input_kind: BufferKind = BufferKind.FLOAT
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
@@ -53,13 +54,17 @@ class Router(Op):
         return {"router": self.weight}
 
     def products(self) -> tuple[Product, ...]:
-        return (Product(self.weight, self.x, BufferKind.FLOAT),)
+        return (Product(self.weight, self.x, self.input_kind),)
+
+    def tensor_class(self) -> TensorClass:
+        return TensorClass.ROUTER
 
     def signature(self) -> tuple[object, ...]:
-        return ("router", self.x, self.route, self.num_experts, self.k, self.top_k, self.renormalise, self.bias)
+        shape = (self.num_experts, self.k, self.top_k, self.renormalise, self.bias)
+        return ("router", self.x, self.route, *shape, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        scores = product(run.matrix(self.weight), run.floats[self.x])
+        scores = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
         chosen = top_k(scores, self.top_k)
         terms, inverse = softmax_terms(scores)
         weights = np.take_along_axis(terms * inverse, chosen, axis=-1)
@@ -73,9 +78,8 @@ class Router(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("router")
-        linear = c.linear(c.matrix("router"), BufferKind.FLOAT, c.rows)
         each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
-        c.line(f"{linear}({scores}, {c.weight('router')}, {c.floats(self.x)});")
+        c.multiply("router", self.x, self.input_kind, self.k, "router_scores")
         how = "renormalised" if self.renormalise else "as they are"
         name = c.instance(
             f"top{self.top_k}_of_{c.rows}x{self.num_experts}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colibri.graph.float32 import Float, Int, softmax_terms
-from colibri.graph.graph import Buffer, BufferKind, Op, Product
+from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Route, product
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class SparseMixer(Op):
     """The largest score s wins; its weight is its softmax among those with ``(s - score) / max(|score|, s) <= width``.
 
     Then the winner is taken out and the second is found in the same way, with magnitudes of the original scores. The
-    weights do not sum to 1. NaN counts as the smallest score, ties go to the lower index; the matrix is fp32.
+    weights do not sum to 1. NaN counts as the smallest score, ties go to the lower index.
 
     Source: SparseMixer-v2 (arXiv 2409.12136); transformers' `sparsemixer`, as it is at inference.
     """
@@ -34,6 +34,7 @@ class SparseMixer(Op):
     num_experts: int
     k: int
     width: float
+    input_kind: BufferKind = BufferKind.FLOAT
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
@@ -51,13 +52,16 @@ class SparseMixer(Op):
         return {"router": self.weight}
 
     def products(self) -> tuple[Product, ...]:
-        return (Product(self.weight, self.x, BufferKind.FLOAT),)
+        return (Product(self.weight, self.x, self.input_kind),)
+
+    def tensor_class(self) -> TensorClass:
+        return TensorClass.ROUTER
 
     def signature(self) -> tuple[object, ...]:
-        return ("sparse_mixer", self.x, self.route, self.num_experts, self.k, self.width)
+        return ("sparse_mixer", self.x, self.route, self.num_experts, self.k, self.width, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        scores = product(run.matrix(self.weight), run.floats[self.x])
+        scores = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
         scores = np.where(np.isnan(scores), _LOWEST, scores)
         first, first_weight = self._winner(scores, np.abs(scores))
         left = scores.copy()
@@ -88,9 +92,8 @@ class SparseMixer(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("sparse_mixer")
-        linear = c.linear(c.matrix("router"), BufferKind.FLOAT, c.rows)
         each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
-        c.line(f"{linear}({scores}, {c.weight('router')}, {c.floats(self.x)});")
+        c.multiply("router", self.x, self.input_kind, self.k, "router_scores")
         name = c.instance(
             f"sparse_mixer_{c.rows}x{self.num_experts}",
             f"index and weight[{c.rows}][2] of scores[{c.rows}][{self.num_experts}], each among its near ones",

@@ -1,0 +1,128 @@
+"""`recipe.json`: every decision about numbers, as a file that rebuilds the same `model.bin` anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from colibri.checkpoint.untrusted import decoded, read_bounded
+from colibri.errors import BadInput, UsageError, shown
+from colibri.graph.graph import Graph, StateType
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
+from colibri.passes.fold import fold_text
+from colibri.passes.rules import Rule, Selector, ordered
+
+SCHEMA = 2
+NAME = "recipe.json"
+
+_FILE_BYTES = 1 << 24
+_MOST_RULES = 10_000
+_MOST_NUMBER = 1 << 20
+_HINT = "a recipe is the recipe.json of a package, see docs/recipes.md"
+
+
+class _Head(msgspec.Struct, frozen=True):
+    schema: int
+
+
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """With the same checkpoint it gives the same `model.bin` anywhere.
+
+    Attributes:
+        scheme: of the matrices that no rule takes.
+        rules: selector to scheme.
+        kv: type of key and value states.
+        context: positions; 0 for samples.
+        source: tokens of an encoder.
+        dropped_experts: layer to the ids of its experts that are gone.
+        folds: as `passes.fold` has them.
+    """
+
+    schema: int
+    scheme: str
+    rules: dict[str, str] = {}
+    kv: str
+    context: int
+    source: int | msgspec.UnsetType = msgspec.UNSET
+    dropped_experts: dict[str, list[int]]
+    folds: dict[str, dict[str, list[int]]] = {}
+
+
+def recipe_bytes(graph: Graph, options: Options) -> bytes:
+    """The file, with what was left to the checkpoint (context, source) as it is in the graph."""
+    recipe = Recipe(
+        schema=SCHEMA,
+        scheme=str(options.scheme),
+        rules={str(rule.selector): str(rule.scheme) for rule in options.rules},
+        kv=str(options.kv),
+        context=graph.context,
+        source=graph.source or msgspec.UNSET,
+        dropped_experts={str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids},
+        folds=fold_text(graph.folds),
+    )
+    return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
+
+
+def recipe_hash(recipe: bytes) -> str:
+    """Of the file, in hexadecimal."""
+    return hashlib.sha256(recipe).hexdigest()[:32]
+
+
+def read_recipe(path: Path) -> Options:
+    """Read the file.
+
+    Raises:
+        BadInput: unreadable, no recipe, of another schema, or with a word that means nothing.
+    """
+    where = shown(str(path), 300)
+    raw = read_bounded(path, _FILE_BYTES, pipe=True)
+    head = decoded(lambda: msgspec.json.decode(raw, type=_Head), what="is no recipe", where=where, hint=_HINT)
+    if head.schema != SCHEMA:
+        raise BadInput(f"recipe schema {head.schema}, this Colibri reads {SCHEMA}", where=where)
+    recipe = decoded(lambda: msgspec.json.decode(raw, type=Recipe), what="is no recipe", where=where, hint=_HINT)
+    try:
+        return _options(recipe, where)
+    except UsageError as error:
+        said = f"{error.where}: {error.what}" if error.where else error.what
+        raise BadInput(said, where=where, hint=error.hint) from None
+
+
+def _options(recipe: Recipe, where: str) -> Options:
+    if recipe.kv not in list(StateType):
+        raise BadInput(f"'{shown(recipe.kv, 40)}' is no type of states", where=where, hint=f"it is {_known(StateType)}")
+    if len(recipe.rules) > _MOST_RULES:
+        raise BadInput(f"{len(recipe.rules):,} rules, at most {_MOST_RULES:,}", where=where)
+    source = None if recipe.source is msgspec.UNSET else recipe.source
+    for key, value in (("context", recipe.context), ("source", source or 0)):
+        if not 0 <= value <= _MOST_NUMBER:
+            raise BadInput(f"{key} {value} is not from 0 to {_MOST_NUMBER}", where=where)
+    rules = [Rule(Selector.parse(selector), Scheme.parse(scheme)) for selector, scheme in recipe.rules.items()]
+    return Options(
+        scheme=Scheme.parse(recipe.scheme),
+        rules=ordered(rules),
+        kv=StateType(recipe.kv),
+        context=recipe.context or None,
+        source=source or None,
+        drop=_numbers(recipe.dropped_experts, where),
+        folds=recipe.folds,
+        file=where,
+    )
+
+
+def _numbers(dropped: Mapping[str, list[int]], where: str) -> dict[int, set[int]]:
+    found = {}
+    for layer, ids in dropped.items():
+        wrong = next((number for number in ids if not 0 <= number < _MOST_NUMBER), None)
+        if not (layer.isascii() and layer.isdigit() and len(layer) < 10) or wrong is not None:
+            what = f"dropped_experts: '{shown(layer, 20) if wrong is None else wrong}' is no number of"
+            raise BadInput(f"{what} {'a layer' if wrong is None else 'an expert'}", where=where)
+        found[int(layer)] = set(ids)
+    return found
+
+
+def _known(kind: type[StateType]) -> str:
+    return " or ".join(str(one) for one in kind)
