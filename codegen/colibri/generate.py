@@ -22,8 +22,9 @@ from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.work import work
+from colibri.model_facts import model_facts
 from colibri.options import Options
-from colibri.package import SCHEMA, FastCode, HotWeights, ModelFacts, OpFact, Package, used_regions
+from colibri.package import SCHEMA, FastCode, HotWeights, OpFact, Package, used_regions
 from colibri.passes.fold import apply_folds, read_folds
 from colibri.passes.fold_scales import folds_of_weights
 from colibri.passes.hot_code import fast_code
@@ -169,7 +170,7 @@ def prepare(
         batch=0 if tokens else rows,
         prefill=rows if tokens else 0,
         context=graph.context,
-        model=_facts(graph),
+        model=model_facts(graph),
         abi_hash=files[0].abi_hash.hex(),
         recipe_hash=recipe_hash(recipe),
         model_bin_bytes=files[0].length,
@@ -291,20 +292,3 @@ def _name(op: Op) -> str:
     """Its only weight, or else the buffer that it writes, or the state."""
     names = op.weights() if len(op.weights()) == 1 else {}
     return next(iter([*names.values(), *op.writes(), *op.states().values()]))
-
-
-def _facts(graph: Graph) -> ModelFacts:
-    return ModelFacts(
-        kind=str(graph.kind),
-        family=graph.family,
-        parameters=graph.parameters(),
-        inputs=graph.input_width,
-        outputs=graph.output_width,
-        experts=graph.expert_counts(),
-        top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
-        routing=graph.routing,
-        labels=graph.labels,
-        source=graph.source,
-        start=graph.start,
-        classifies=graph.classifies,
-    )

@@ -15,7 +15,7 @@ from colibri.package import ModelFacts
 from colibri.samples import read_samples
 
 _ENCODED, _DECODED = "input_ids", "labels"
-_PADDING = -100  # as transformers pads labels
+PADDING = -100  # as transformers pads labels
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def read_tokens(
     if facts.source:
         if window is not None or stride is not None:
             raise UsageError("a model with an encoder takes each row of the data whole", where="--window, --stride")
-        whole = _translations(read_arrays(path), facts, context, where)
+        whole = read_pairs(read_arrays(path), facts, context, where)
         return _limited(TokenData(whole, 0, 0, 0), limit)
     array = token_ids(read_array(path), facts.outputs, where)
     rows = array.reshape(1, -1) if array.ndim == 1 else array
@@ -115,6 +115,26 @@ def read_tokens(
     cut = TokenData(tuple(windows), length, step, 0)
     left = rows.size - len(rows) - cut.count
     return _limited(TokenData(cut.windows, length, step, left), limit)
+
+
+def read_pairs(arrays: dict[str, Array], facts: ModelFacts, context: int, where: str) -> tuple[Window, ...]:
+    """A window for each row of a source and its translation: decoding begins with the model's start.
+
+    Raises:
+        BadInput: arrays that are missing, of another shape, beyond the vocabulary, or longer than the model takes.
+    """
+    for name in (_ENCODED, _DECODED):
+        if name not in arrays:
+            what = f"has no {name}"
+            raise BadInput(what, where=where, hint="a model with an encoder takes a .npz of input_ids and labels")
+    sources = _ragged(arrays[_ENCODED], facts.outputs, facts.source, f"{where}: {_ENCODED}")
+    targets = _ragged(arrays[_DECODED], facts.outputs, context, f"{where}: {_DECODED}")
+    if len(sources) != len(targets):
+        raise BadInput(f"has {len(sources)} rows in {_ENCODED} and {len(targets)} in {_DECODED}", where=where)
+    return tuple(
+        Window(np.concatenate([[facts.start], target[:-1]]), target, 0, source)
+        for source, target in zip(sources, targets, strict=True)
+    )
 
 
 def read_labelled(path: Path, facts: ModelFacts, limit: int | None) -> SampleData:
@@ -177,29 +197,13 @@ def _limited(data: TokenData, limit: int | None) -> TokenData:
     return TokenData(data.windows[:kept], data.window, data.stride, data.left_out + data.count - total)
 
 
-def _translations(arrays: dict[str, Array], facts: ModelFacts, context: int, where: str) -> tuple[Window, ...]:
-    """A window for each row: decoding begins with the model's start."""
-    for name in (_ENCODED, _DECODED):
-        if name not in arrays:
-            what = f"has no {name}"
-            raise BadInput(what, where=where, hint="a model with an encoder takes a .npz of input_ids and labels")
-    sources = _ragged(arrays[_ENCODED], facts.outputs, facts.source, f"{where}: {_ENCODED}")
-    targets = _ragged(arrays[_DECODED], facts.outputs, context, f"{where}: {_DECODED}")
-    if len(sources) != len(targets):
-        raise BadInput(f"has {len(sources)} rows in {_ENCODED} and {len(targets)} in {_DECODED}", where=where)
-    return tuple(
-        Window(np.concatenate([[facts.start], target[:-1]]), target, 0, source)
-        for source, target in zip(sources, targets, strict=True)
-    )
-
-
 def _ragged(array: Array, vocabulary: int, most: int, where: str) -> Sequence[NDArray[np.int64]]:
     """Rows up to their padding."""
     if array.dtype.kind not in "iu" or array.ndim != 2 or not array.size:
         raise BadInput(f"holds {array.dtype} of {array.ndim} dimensions, not rows of tokens", where=where)
     rows = []
     for number, row in enumerate(array.astype(np.int64)):
-        padding = np.flatnonzero(row == _PADDING)
+        padding = np.flatnonzero(row == PADDING)
         tokens = row[: padding[0]] if padding.size else row
         if not 0 < tokens.size <= most:
             raise BadInput(f"row {number} has {tokens.size} tokens, the model takes 1 to {most}", where=where)

@@ -43,6 +43,7 @@ class Run:
         all_rows: keep every row at `LastRow`, to see the logits of each position.
         states: name to ``[sequences, capacity, width]``.
         source: rows that encode took in.
+        multiplied: is told the name of each matrix, and the rows that it is multiplied with.
     """
 
     graph: Graph
@@ -53,6 +54,7 @@ class Run:
     states: dict[str, NDArray[np.float32] | NDArray[np.float16]]
     tokens: Int | None = None
     source: int = 0
+    multiplied: Callable[[str, Float | Quantised], None] | None = None
     floats: dict[str, Float] = field(default_factory=dict)
     quantised: dict[str, Quantised] = field(default_factory=dict)
     routes: dict[str, Route] = field(default_factory=dict)
@@ -70,6 +72,16 @@ class Run:
     def operand(self, buffer: str, kind: BufferKind) -> Float | Quantised:
         """The rows of a buffer as `product` takes them."""
         return self.floats[buffer] if kind is BufferKind.FLOAT else self.quantised[buffer]
+
+    def product(self, name: str, x: Float | Quantised) -> Float:
+        """Rows times a matrix weight, as `product`."""
+        self.seen(name, x)
+        return product(self.matrix(name), x)
+
+    def seen(self, name: str, x: Float | Quantised) -> None:
+        """Tell who wants to know what a matrix is multiplied with."""
+        if self.multiplied is not None:
+            self.multiplied(name, x)
 
     def positions(self) -> Int:
         """Absolute position of each row."""
@@ -109,13 +121,19 @@ class Reference:
         graph: what to run.
         sequences: independent sequences of equal length side by side (1 on a board).
         watch: is called after each op.
+        multiplied: is told what each matrix is multiplied with, before it is.
     """
 
     def __init__(
-        self, graph: Graph, sequences: int = 1, watch: Callable[[Op, Run], None] = lambda op, run: None
+        self,
+        graph: Graph,
+        sequences: int = 1,
+        watch: Callable[[Op, Run], None] = lambda op, run: None,
+        multiplied: Callable[[str, Float | Quantised], None] | None = None,
     ) -> None:
         self.graph = graph
         self._watch = watch
+        self._multiplied = multiplied
         self.sequences = sequences
         self.position = 0
         self.source = 0
@@ -179,6 +197,7 @@ class Reference:
         return canonical(run.floats[Graph.OUTPUT])
 
     def _run(self, run: Run, ops: Sequence[Op]) -> None:
+        run.multiplied = self._multiplied
         with np.errstate(all="ignore"):
             for op in ops:
                 op.reference(run)

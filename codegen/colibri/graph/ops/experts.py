@@ -9,7 +9,7 @@ import numpy as np
 
 from colibri.graph.float32 import ACTIVATIONS, Float, clipped_swiglu, quantise
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
-from colibri.graph.interpret import Quantised, product
+from colibri.graph.interpret import Quantised
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -149,16 +149,16 @@ class Experts(Op):
             scale = whole.scale[rows] if weight is None else whole.scale[rows] * weight
             x = Quantised(whole.integers[rows], scale)
         act = ACTIVATIONS[self.activation]
-        hidden = product(run.matrix(expert.up), x)
+        hidden = run.product(expert.up, x)
         if expert.gate is None:
             hidden = act(hidden)
         elif self.clipped is None:
-            hidden = act(product(run.matrix(expert.gate), x)) * hidden
+            hidden = act(run.product(expert.gate, x)) * hidden
         else:
-            hidden = clipped_swiglu(product(run.matrix(expert.gate), x), hidden, *self.clipped)
+            hidden = clipped_swiglu(run.product(expert.gate, x), hidden, *self.clipped)
         if self.hidden_kind is BufferKind.FLOAT:
-            return product(run.matrix(expert.down), hidden)
-        return product(run.matrix(expert.down), Quantised(*quantise(hidden, self.hidden_qmax)))
+            return run.product(expert.down, hidden)
+        return run.product(expert.down, Quantised(*quantise(hidden, self.hidden_qmax)))
 
     def emit(self, c: CScope) -> None:
         c.kernel("experts")

@@ -10,7 +10,7 @@ import numpy as np
 
 from colibri.graph.float32 import Float, sigmoid, softmax_terms
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
-from colibri.graph.interpret import Route, product
+from colibri.graph.interpret import Route
 from colibri.graph.ops.router import top_k
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class GroupedRouter(Op):
         return ("grouped_router", self.x, self.route, bool(self.correction), *shape, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        logits = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
+        logits = run.product(self.weight, run.operand(self.x, self.input_kind))
         if self.score == "softmax":
             terms, inverse = softmax_terms(logits)
             scores = terms * inverse

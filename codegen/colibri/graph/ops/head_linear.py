@@ -57,10 +57,12 @@ class HeadLinear(Op):
         parts = matrix.split if isinstance(matrix, Matrix) else matrix.blocks(self.n)
         if self.input_kind is BufferKind.FLOAT:
             x = run.floats[self.x].reshape(-1, self.heads, self.k)
+            run.seen(self.weight, x.reshape(-1, self.k))
             outs = [product(part, np.ascontiguousarray(x[:, head])) for head, part in enumerate(parts)]
         else:
             whole = run.quantised[self.x]
             integers, scale = whole.integers.reshape(-1, self.heads, self.k), whole.scale.reshape(-1, self.heads)
+            run.seen(self.weight, Quantised(whole.integers.reshape(-1, self.k), whole.scale.reshape(-1)))
             outs = [product(part, Quantised(integers[:, head], scale[:, head])) for head, part in enumerate(parts)]
         run.floats[self.out] = np.stack(outs, axis=1).reshape(-1, self.heads * self.n)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colibri.graph.graph import BufferKind, Op, Product, TensorClass
-from colibri.graph.interpret import product
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -54,7 +53,7 @@ class Linear(Op):
         return ("linear", self.slot, self.x, self.out, self.n, self.k, self.bias, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        run.floats[self.out] = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
+        run.floats[self.out] = run.product(self.weight, run.operand(self.x, self.input_kind))
 
     def emit(self, c: CScope) -> None:
         c.multiply(self.slot, self.x, self.input_kind, self.k, self.out)

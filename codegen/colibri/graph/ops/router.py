@@ -9,7 +9,7 @@ import numpy as np
 
 from colibri.graph.float32 import Float, Int, softmax_terms
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
-from colibri.graph.interpret import Route, product
+from colibri.graph.interpret import Route
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -64,7 +64,7 @@ class Router(Op):
         return ("router", self.x, self.route, *shape, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        scores = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
+        scores = run.product(self.weight, run.operand(self.x, self.input_kind))
         chosen = top_k(scores, self.top_k)
         terms, inverse = softmax_terms(scores)
         weights = np.take_along_axis(terms * inverse, chosen, axis=-1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from colibri.graph.float32 import Float, Int, softmax_terms
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
-from colibri.graph.interpret import Route, product
+from colibri.graph.interpret import Route
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -61,7 +61,7 @@ class SparseMixer(Op):
         return ("sparse_mixer", self.x, self.route, self.num_experts, self.k, self.width, self.input_kind)
 
     def reference(self, run: Run) -> None:
-        scores = product(run.matrix(self.weight), run.operand(self.x, self.input_kind))
+        scores = run.product(self.weight, run.operand(self.x, self.input_kind))
         scores = np.where(np.isnan(scores), _LOWEST, scores)
         first, first_weight = self._winner(scores, np.abs(scores))
         left = scores.copy()
