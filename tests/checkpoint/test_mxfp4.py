@@ -18,9 +18,10 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.mxfp4 import Blocks
 from colibri.cli import main
 from colibri.errors import BadInput
+from colibri.graph.coding import WeightFormat
 from colibri.graph.interpret import Reference
 from colibri.graph.scheme import Scheme
-from colibri.graph.weights import E2M1_DOUBLED, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED
 from colibri.inspection import Inspection, print_inspection
 from colibri.package import load_package
 

@@ -12,8 +12,8 @@ import pytest
 
 from colibri.errors import BadInput
 from colibri.graph import float32
+from colibri.graph.coding import FP4, W4, W8, Coding
 from colibri.graph.graph import BufferKind
-from colibri.graph.weights import WeightFormat
 from colibri.passes.quantise import activation_limit
 
 ROOT = Path(__file__).parents[2]
@@ -61,14 +61,14 @@ def test_errors_of_functions(name: str, span: str, stated: str, kind: str) -> No
 @pytest.mark.parametrize(
     ("form", "kind", "text", "wanted"),
     [
-        (WeightFormat.W8, BufferKind.Q8, "qmax is 127 for k ≤ 133,144", 127),
-        (WeightFormat.W4, BufferKind.Q8, "qmax is 127 for k ≤ 8,288", 127),
-        (WeightFormat.W8, BufferKind.Q16, "qmax is 32767 for k ≤ 516", 32767),
-        (WeightFormat.W4, BufferKind.Q16, "qmax is 32767 for k ≤ 32", 32767),
-        (WeightFormat.FP4, BufferKind.Q16, "qmax is 32767 for k ≤ 21,846", 32767),
+        (W8, BufferKind.Q8, "qmax is 127 for k ≤ 133,144", 127),
+        (W4, BufferKind.Q8, "qmax is 127 for k ≤ 8,288", 127),
+        (W8, BufferKind.Q16, "qmax is 32767 for k ≤ 516", 32767),
+        (W4, BufferKind.Q16, "qmax is 32767 for k ≤ 32", 32767),
+        (FP4, BufferKind.Q16, "qmax is 32767 for k ≤ 21,846", 32767),
     ],
 )
-def test_limits_of_columns(form: WeightFormat, kind: BufferKind, text: str, wanted: int) -> None:
+def test_limits_of_columns(form: Coding, kind: BufferKind, text: str, wanted: int) -> None:
     assert f"| {text};" in PAGE
     most = int(text.split("≤ ")[1].replace(",", ""))
     assert activation_limit(form, kind, most, "here") == wanted
@@ -81,8 +81,8 @@ def test_limits_of_columns(form: WeightFormat, kind: BufferKind, text: str, want
 
 def test_limits_that_are_quoted() -> None:
     assert "at k = 4096 it is 4,128" in PAGE and "at k = 128 it is 8,224" in PAGE
-    assert activation_limit(WeightFormat.W8, BufferKind.Q16, 4096, "here") == 4128
-    assert activation_limit(WeightFormat.W4, BufferKind.Q16, 128, "here") == 8224
+    assert activation_limit(W8, BufferKind.Q16, 4096, "here") == 4128
+    assert activation_limit(W4, BufferKind.Q16, 128, "here") == 8224
 
 
 def test_silu_far_below_zero_is_small() -> None:

@@ -156,7 +156,7 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
             np.testing.assert_array_equal(found, weight.values)
             continue
         tile = (layouts.matrices[name].tile_rows, layouts.matrices[name].tile_cols)
-        parts = unpack(raw, str(weight.format), weight.shape, weight.bias is not None, tile)
+        parts = unpack(raw, str(weight.coding), weight.shape, weight.bias is not None, tile)
         expected = {
             "row_scale": weight.row_scale,
             "bias": weight.bias,

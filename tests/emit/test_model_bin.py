@@ -104,7 +104,7 @@ def changed_weights(graph: Graph) -> Graph:
             graph.weights[name] = Vector(weight.values * np.float32(1.5))
         else:
             assert weight.dense is not None
-            graph.weights[name] = Matrix(weight.format, weight.shape, dense=-weight.dense, bias=weight.bias)
+            graph.weights[name] = Matrix(weight.coding, weight.shape, dense=-weight.dense, bias=weight.bias)
     return graph
 
 

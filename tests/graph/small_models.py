@@ -14,9 +14,10 @@ from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.generate import generate
+from colibri.graph.coding import FACTOR_MAX, FP4, FP4_SHIFT_MAX, TAIL_MAX, Coding
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.scheme import Scheme
-from colibri.graph.weights import E2M1_DOUBLED, FP4_SHIFT_MAX, GROUP, GROUP_SCALE_MAX, Matrix, Vector, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, Matrix, Vector
 from colibri.options import Options
 from colibri.package import Package
 from colibri.passes.quantise import quantise_graph
@@ -71,14 +72,23 @@ def load_graph(
     return graph
 
 
-def integer_matrix(form: WeightFormat, n: int, k: int, rng: np.random.Generator, bias: bool = False) -> Matrix:
-    """Weights and what their groups have over the format's whole range, row scales without short binary fractions."""
-    values = {WeightFormat.W8: range(-127, 128), WeightFormat.W4: range(-8, 8), WeightFormat.FP4: E2M1_DOUBLED}[form]
-    integers = rng.choice(np.array(values, np.int8), (n, k))
-    top = FP4_SHIFT_MAX if form is WeightFormat.FP4 else GROUP_SCALE_MAX
-    groups = rng.integers(0, top + 1, (n, -(-k // GROUP))).astype(np.uint8) if form.grouped else None
+def integer_matrix(coding: Coding, n: int, k: int, rng: np.random.Generator, bias: bool = False) -> Matrix:
+    """Weights and what their groups have over the coding's whole range, row scales without short binary fractions."""
+    low, high = coding.limits
+    integers = rng.choice(E2M1_DOUBLED if coding == FP4 else np.arange(low, high + 1, dtype=np.int8), (n, k))
+    top = FP4_SHIFT_MAX if coding == FP4 else FACTOR_MAX
+    shape = n, coding.groups(k)
+    groups = rng.integers(0, top + 1, shape).astype(np.uint8) if coding.format.grouped else None
+    zeros = rng.integers(0, 256, shape).astype(np.uint8) if coding.zero else None
     offsets = rng.standard_normal(n).astype(np.float32) if bias else None
-    return Matrix(form, (n, k), None, integers, rng.uniform(0.001, 0.01, n).astype(np.float32), groups, offsets)
+    row_scale = rng.uniform(0.001, 0.01, n).astype(np.float32)
+    tail = columns = None
+    if count := coding.tail(k):
+        tail = rng.integers(-TAIL_MAX, TAIL_MAX + 1, (n, count)).astype(np.int8)
+        columns = np.sort(rng.permutation(k)[:count]).astype(np.int32)
+    return Matrix(
+        coding, (n, k), None, integers, row_scale, groups, offsets, zeros=zeros, tail=tail, tail_columns=columns
+    )
 
 
 def loaded(graph: Graph) -> dict[str, Vector | Matrix]:

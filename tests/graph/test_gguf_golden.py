@@ -15,8 +15,8 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.errors import BadInput
 from colibri.golden import compare_with_golden
+from colibri.graph.coding import WeightFormat
 from colibri.graph.scheme import Scheme
-from colibri.graph.weights import WeightFormat
 from colibri.passes.quantise import quantise_graph
 
 FOLDER = ORACLE / "gguf"

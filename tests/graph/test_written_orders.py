@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from small_models import integer_matrix
 
+from colibri.graph.coding import F32, FP4, GROUP, W4, W8, Coding
 from colibri.graph.float32 import exp, silu, to_f16
 from colibri.graph.graph import BufferKind, Graph, ModelKind, StateType
 from colibri.graph.interpret import Quantised, Reference, Route, Run, product
 from colibri.graph.ops import Attention, Embedding, Experts, RmsNorm, Router
 from colibri.graph.ops.experts import ExpertWeights
-from colibri.graph.weights import GROUP, Matrix, Vector, WeightFormat
+from colibri.graph.weights import Matrix, Vector
 
 F = np.float32
 
@@ -90,8 +91,8 @@ def experts_run(down: list[np.ndarray], index: list[int], weight: list[float]) -
     run = empty_run(1)
     kept = []
     for number, matrix in enumerate(down):
-        run.graph.weights[f"up{number}"] = Matrix(WeightFormat.F32, (2, 2), dense=np.eye(2, dtype=F))
-        run.graph.weights[f"down{number}"] = Matrix(WeightFormat.F32, (2, 2), dense=matrix.astype(F))
+        run.graph.weights[f"up{number}"] = Matrix(F32, (2, 2), dense=np.eye(2, dtype=F))
+        run.graph.weights[f"down{number}"] = Matrix(F32, (2, 2), dense=matrix.astype(F))
         kept.append(ExpertWeights(number, None, f"up{number}", f"down{number}"))
     run.floats["x"] = np.ones((1, 2), F)
     run.routes["route"] = Route(np.array([index], np.int32), np.array([weight], F))
@@ -121,9 +122,7 @@ def test_router_weights(renormalise: bool) -> None:
     rng = np.random.default_rng(5)
     experts, width, k = 11, 6, 3
     run = empty_run(20)
-    run.graph.weights["w"] = Matrix(
-        WeightFormat.F32, (experts, width), dense=rng.standard_normal((experts, width)).astype(F)
-    )
+    run.graph.weights["w"] = Matrix(F32, (experts, width), dense=rng.standard_normal((experts, width)).astype(F))
     run.floats["x"] = rng.standard_normal((20, width)).astype(F)
     Router(0, "", "x", "route", "w", experts, width, k, renormalise, False).reference(run)
     for row, route in enumerate(run.routes["route"].weight):
@@ -163,12 +162,12 @@ def integer_weight(matrix: Matrix, row: int, column: int) -> int:
     """With its group's scale."""
     assert matrix.integers is not None
     scale = 1 if matrix.group_scale is None else int(matrix.group_scale[row, column // GROUP])
-    return int(matrix.integers[row, column]) * (2**scale if matrix.format is WeightFormat.FP4 else scale)
+    return int(matrix.integers[row, column]) * (2**scale if matrix.coding == FP4 else scale)
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
-def test_scales_of_a_product(form: WeightFormat, bias: bool) -> None:
+@pytest.mark.parametrize("form", [W8, W4, FP4])
+def test_scales_of_a_product(form: Coding, bias: bool) -> None:
     n, k = 9, 70
     matrix, rng = integer_matrix(form, n, k, np.random.default_rng(n * k), bias), np.random.default_rng(2)
     x = Quantised(rng.integers(-127, 128, (4, k)).astype(np.int32), rng.uniform(0.001, 0.01, 4).astype(F))
@@ -180,8 +179,8 @@ def test_scales_of_a_product(form: WeightFormat, bias: bool) -> None:
             assert bits(got[i]) == bits(want if matrix.bias is None else F(want + matrix.bias[i]))
 
 
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
-def test_scales_of_an_embedding(form: WeightFormat) -> None:
+@pytest.mark.parametrize("form", [W8, W4, FP4])
+def test_scales_of_an_embedding(form: Coding) -> None:
     n, k = 9, 70
     matrix, run = integer_matrix(form, n, k, np.random.default_rng(n * k)), empty_run(n)
     run.graph.weights["table"] = matrix
@@ -193,8 +192,8 @@ def test_scales_of_an_embedding(form: WeightFormat) -> None:
         assert bits(got) == bits(np.array(want, F))
 
 
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
-def test_hidden_values_are_quantised_to_their_own_limit(form: WeightFormat) -> None:
+@pytest.mark.parametrize("form", [W8, W4, FP4])
+def test_hidden_values_are_quantised_to_their_own_limit(form: Coding) -> None:
     """For each row, behind the activation and the product with up, before down."""
     width, inner, limit, weight = 40, 70, 101, F(0.3)
     rng, run = np.random.default_rng(6), empty_run(3)

@@ -13,8 +13,9 @@ import pytest
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import EmulatorKind
+from colibri.graph.coding import F32, FP4, W4, W8, Coding
 from colibri.graph.graph import BufferKind
-from colibri.graph.weights import Matrix, WeightFormat
+from colibri.graph.weights import Matrix
 from colibri.passes.kernels import KernelSet, Tile, dot_kernel
 from colibri.passes.pack import MatrixLayout, aligned, matrix_layout, pack_matrix
 from colibri.paths import data_folder
@@ -27,15 +28,15 @@ SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 BOARDS = {"portable": "x86-64-v3", "avx2": "x86-64-v3", "neon_dotprod": "raspberry-pi-5"}
 
 FORMS = [
-    (WeightFormat.F32, BufferKind.FLOAT),
-    (WeightFormat.W8, BufferKind.Q8),
-    (WeightFormat.W8, BufferKind.Q16),
-    (WeightFormat.W4, BufferKind.Q8),
-    (WeightFormat.W4, BufferKind.Q16),
-    (WeightFormat.FP4, BufferKind.Q8),
-    (WeightFormat.FP4, BufferKind.Q16),
+    (F32, BufferKind.FLOAT),
+    (W8, BufferKind.Q8),
+    (W8, BufferKind.Q16),
+    (W4, BufferKind.Q8),
+    (W4, BufferKind.Q16),
+    (FP4, BufferKind.Q8),
+    (FP4, BufferKind.Q16),
 ]
-SUMS = {WeightFormat.F32: np.float32, WeightFormat.W8: np.int32, WeightFormat.W4: np.int32, WeightFormat.FP4: np.int64}
+SUMS = {F32: np.float32, W8: np.int32, W4: np.int32, FP4: np.int64}
 C_TYPES = {np.float32: "float", np.int32: "int32_t", np.int64: "int64_t"}
 
 
@@ -44,7 +45,7 @@ class Dot:
     """One dot kernel of one folder."""
 
     folder: str
-    form: WeightFormat
+    form: Coding
     kind: BufferKind
 
     def __str__(self) -> str:
@@ -96,7 +97,7 @@ class DotProgram:
         return results
 
     def _encode(self, case: Case) -> bytes:
-        layout = matrix_layout(case.matrix.format, *case.matrix.shape, False, self.dot.tile)
+        layout = matrix_layout(case.matrix.coding, *case.matrix.shape, False, self.dot.tile)
         packed = pack_matrix(case.matrix, layout)
         tiles = layout.padded_n // layout.tile_rows
         weights, scales = _split(packed, layout, tiles)
@@ -109,7 +110,7 @@ class DotProgram:
 
 def _split(packed: bytes, layout: MatrixLayout, tiles: int) -> tuple[list[bytes], list[bytes]]:
     """The weights and the group scales of each tile."""
-    bits = 4 if layout.format.grouped else 32 if layout.format is WeightFormat.F32 else 8
+    bits = layout.coding.format.bits
     size = layout.tile_rows * layout.padded_k * bits // 8
     weights = [packed[layout.data + i * size :][:size] for i in range(tiles)]
     if layout.group_scale < 0:
@@ -132,7 +133,7 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
         "KERNEL": f"colibri_{dot.stem}",
         "ROWS": f"COLIBRI_{dot.stem.upper()}_ROWS",
         "SUM": C_TYPES[SUMS[dot.form]],
-        **({"GROUPED": "1"} if dot.form.grouped else {}),
+        **({"GROUPED": "1"} if dot.form.format.grouped else {}),
     }
     program = folder / f"{dot}.elf"
     command = [compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else ["-static"])]

@@ -9,9 +9,10 @@ import pytest
 from dot_programs import BOARDS, FORMS, SUMS, Case, Dot, DotProgram, build_dot
 from small_models import integer_matrix
 
+from colibri.graph.coding import F32, FACTOR_MAX, FP4, FP4_SHIFT_MAX, GROUP
 from colibri.graph.float32 import canonical, matvec
 from colibri.graph.graph import BufferKind
-from colibri.graph.weights import FP4_SHIFT_MAX, GROUP, GROUP_SCALE_MAX, Matrix, WeightFormat
+from colibri.graph.weights import Matrix
 from colibri.passes.quantise import activation_limit
 
 ROWS = (1, 2, 3, 4, 5, 8, 12, 13, 24)
@@ -34,7 +35,7 @@ def kernels(*, native: bool = False) -> pytest.MarkDecorator:
 
 def random_case(dot: Dot, rng: np.random.Generator, n: int, k: int, *places: int) -> Case:
     """Weights over the format's whole range, activations up to the limit of the length."""
-    if dot.form is WeightFormat.F32:
+    if dot.form == F32:
         dense, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((n, k), k))
         return Case(Matrix(dot.form, (n, k), dense), x, *places)
     limit = activation_limit(dot.form, dot.kind, k, "case")
@@ -44,9 +45,9 @@ def random_case(dot: Dot, rng: np.random.Generator, n: int, k: int, *places: int
 def extreme_cases(dot: Dot, n: int, k: int) -> list[Case]:
     """All weights, activations and group scales at an end of their range, signs alike, opposed and alternating."""
     limit = activation_limit(dot.form, dot.kind, k, "case")
-    ends = {WeightFormat.W8: (-127, 127), WeightFormat.W4: (-8, 7), WeightFormat.FP4: (-12, 12)}[dot.form]
-    top = FP4_SHIFT_MAX if dot.form is WeightFormat.FP4 else GROUP_SCALE_MAX
-    scales = np.full((n, -(-k // GROUP)), top, np.uint8) if dot.form.grouped else None
+    ends = dot.form.limits
+    top = FP4_SHIFT_MAX if dot.form == FP4 else FACTOR_MAX
+    scales = np.full((n, -(-k // GROUP)), top, np.uint8) if dot.form.format.grouped else None
     turns = np.where(np.arange(k) % 2, 1, -1)
     cases = []
     for weight in (*(np.full((n, k), end) for end in ends), np.where(turns > 0, *ends) * np.ones((n, 1))):
@@ -66,25 +67,25 @@ def special_cases(n: int, k: int) -> list[Case]:
         x = (rng.standard_normal(k) * 10.0 ** rng.integers(-20, 18, k)).astype(np.float32)
         dense = np.where(rng.random((n, k)) < share, rng.choice(special, (n, k)), dense).astype(np.float32)
         x = np.where(rng.random(k) < share, rng.choice(special[:7], k), x).astype(np.float32)
-        cases.append(Case(Matrix(WeightFormat.F32, (n, k), dense), x))
+        cases.append(Case(Matrix(F32, (n, k), dense), x))
     return cases
 
 
 def right(case: Case) -> np.ndarray:
     """What the numpy reference sums up to, before any scale."""
-    if case.matrix.format is WeightFormat.F32:
+    if case.matrix.coding == F32:
         assert case.matrix.dense is not None
         with np.errstate(all="ignore"):
             return canonical(matvec(case.x[None], case.matrix.dense)[0])
     sums = case.matrix.combined.astype(np.int64) @ case.x.astype(np.int64)
-    assert np.abs(sums).max() < (2**53 if case.matrix.format is WeightFormat.FP4 else 2**31)
-    return sums.astype(SUMS[case.matrix.format])
+    assert np.abs(sums).max() < (2**53 if case.matrix.coding == FP4 else 2**31)
+    return sums.astype(SUMS[case.matrix.coding])
 
 
 def check(program: DotProgram, cases: list[Case]) -> None:
     """Every sum has the right bits."""
     for case, got in zip(cases, program.run(cases), strict=True):
-        if case.matrix.format is WeightFormat.F32:
+        if case.matrix.coding == F32:
             got = canonical(got)
         assert got.tobytes() == right(case).tobytes(), (case.matrix.shape, case.weight_offset, case.value_offset)
 
@@ -94,7 +95,7 @@ def shapes_and_places(dot: Dot) -> list[Case]:
     rng = np.random.default_rng(1)
     cases = [random_case(dot, rng, n, k) for n in ROWS for k in COLUMNS]
     value = np.dtype(dot.dtype).itemsize
-    weight = 4 if dot.form is WeightFormat.F32 else 1
+    weight = 4 if dot.form == F32 else 1
     cases += [random_case(dot, rng, 5, 40, at, 0) for at in range(0, 16, weight)]
     cases += [random_case(dot, rng, 5, 40, 0, at) for at in range(0, 16, value)]
     return [*cases, random_case(dot, rng, 5, 40, 16 - weight, 16 - value)]
@@ -111,7 +112,7 @@ def test_ends_of_the_range(dot: Dot, tmp_path: Path) -> None:
     if dot.kind is BufferKind.FLOAT:
         check(program, [case for n, k in [(1, 200), (9, 64), (24, 13)] for case in special_cases(n, k)])
     else:
-        longest = LONGEST_OF_FP4 if dot.form is WeightFormat.FP4 else LONGEST
+        longest = LONGEST_OF_FP4 if dot.form == FP4 else LONGEST
         check(
             program, [case for n, k in [(3, 12), (4, 32), (5, 64), (1, longest)] for case in extreme_cases(dot, n, k)]
         )

@@ -8,35 +8,41 @@ from dot_programs import BOARDS, FORMS, Dot
 from kernel_library import Kernels, reference_run, same_bits
 from small_models import integer_matrix
 
+from colibri.graph.coding import F32, FP4, W4, W8, Coding
 from colibri.graph.ops import Embedding
-from colibri.graph.weights import Matrix, WeightFormat
+from colibri.graph.weights import Matrix
 from colibri.passes.kernels import Tile
 from colibri.passes.pack import matrix_layout, pack_matrix
 
 F = np.float32
+FORMATS = F32, W8, W4, FP4
 SHAPES = [(1, 32), (3, 13), (5, 32), (9, 100), (65, 192), (17, 33)]
 
 
-def tiles(form: WeightFormat) -> list[Tile]:
+def tiles(form: Coding) -> list[Tile]:
     """Those of all folders, and some that no kernel has yet."""
-    found = {Dot(folder, *kind).tile for folder in BOARDS for kind in FORMS if kind[0] is form}
-    more = [(1, 32), (16, 32)] if form.grouped else [(1, 1), (3, 1), (16, 4), (2, 24)]
+    found = {Dot(folder, *kind).tile for folder in BOARDS for kind in FORMS if kind[0] == form}
+    more = [(1, 32), (16, 32)] if form.format.grouped else [(1, 1), (3, 1), (16, 4), (2, 24)]
     return sorted(found | {Tile(*tile) for tile in more}, key=lambda tile: (tile.rows, tile.cols))
 
 
-def table(form: WeightFormat, n: int, k: int) -> Matrix:
+def table(form: Coding, n: int, k: int) -> Matrix:
     """A random matrix over the format's range."""
     rng = np.random.default_rng(n)
-    if form is WeightFormat.F32:
+    if form == F32:
         return Matrix(form, (n, k), rng.standard_normal((n, k)).astype(F))
     return integer_matrix(form, n, k, rng)
 
 
 @pytest.mark.parametrize(
     ("form", "tile"),
-    [pytest.param(form, tile, id=f"{form}-{tile.rows}x{tile.cols}") for form in WeightFormat for tile in tiles(form)],
+    [
+        pytest.param(form, tile, id=f"{form}-{tile.rows}x{tile.cols}")
+        for form in (F32, W8, W4, FP4)
+        for tile in tiles(form)
+    ],
 )
-def test_embedding(kernels: Kernels, form: WeightFormat, tile: Tile) -> None:
+def test_embedding(kernels: Kernels, form: Coding, tile: Tile) -> None:
     for n, k in SHAPES:
         matrix = table(form, n, k)
         layout = matrix_layout(form, n, k, False, tile)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from kernel_library import Kernels, reference_run, same_bits
 
+from colibri.graph.coding import F32
 from colibri.graph.float32 import quantise
 from colibri.graph.ops import (
     AddWeighted,
@@ -19,7 +20,7 @@ from colibri.graph.ops import (
     SparseMixer,
 )
 from colibri.graph.ops.rope import rope_tables
-from colibri.graph.weights import Matrix, Vector, WeightFormat
+from colibri.graph.weights import Matrix, Vector
 
 F = np.float32
 WIDTHS = (1, 2, 7, 8, 9, 12, 16, 31, 96, 192)
@@ -90,7 +91,7 @@ def score_rows(n: int) -> list[np.ndarray]:
 def test_router(kernels: Kernels, n: int, renormalise: bool) -> None:
     for scores in score_rows(n):
         # The bias brings the scores in: zero times zero adds nothing.
-        matrix = Matrix(WeightFormat.F32, (n, 1), np.zeros((n, 1), F), bias=scores)
+        matrix = Matrix(F32, (n, 1), np.zeros((n, 1), F), bias=scores)
         run = reference_run({"router": matrix}, floats={"x": np.zeros((1, 1), F)})
         for k in range(1, n + 1):
             with np.errstate(all="ignore"):
@@ -109,7 +110,7 @@ def test_grouped_router(kernels: Kernels, sizes: tuple[int, ...], score: str, be
     rng = np.random.default_rng(n)
     for number, scores in enumerate(score_rows(n)):
         correction = np.asarray(rng.integers(-1, 2, n) / 4, F)
-        matrix = Matrix(WeightFormat.F32, (n, 1), np.zeros((n, 1), F), bias=scores)
+        matrix = Matrix(F32, (n, 1), np.zeros((n, 1), F), bias=scores)
         weights = {"router": matrix, "c": Vector(correction)}
         for kept in range(1, groups + 1):
             for k in range(1, min(n, max(1, sum(sorted(sizes)[:kept]))) + 1):
@@ -129,7 +130,7 @@ def test_grouped_router(kernels: Kernels, sizes: tuple[int, ...], score: str, be
 @pytest.mark.parametrize("width", [0.02, 0.2, 1.5])
 def test_sparse_mixer(kernels: Kernels, n: int, width: float) -> None:
     for scores in [*score_rows(n), *(-np.abs(row) for row in score_rows(n)[:6])]:
-        matrix = Matrix(WeightFormat.F32, (n, 1), np.zeros((n, 1), F), bias=scores)
+        matrix = Matrix(F32, (n, 1), np.zeros((n, 1), F), bias=scores)
         run = reference_run({"router": matrix}, floats={"x": np.zeros((1, 1), F)})
         with np.errstate(all="ignore"):
             SparseMixer(0, "", "x", "route", "router", n, 1, width).reference(run)

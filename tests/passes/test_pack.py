@@ -8,38 +8,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import ORACLE, integer_matrix, load_graph, sensor
 
+from colibri.graph.coding import F32, FP4, W4, W8, Coding, parse_coding
 from colibri.graph.graph import BufferKind
 from colibri.graph.ops import Embedding
 from colibri.graph.scheme import SCHEMES, Scheme
-from colibri.graph.weights import E2M1_DOUBLED, Matrix, Vector, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, Matrix, Vector
+from colibri.passes.grid import round_matrix
 from colibri.passes.kernels import KernelSet, Tile
 from colibri.passes.pack import ALIGN, MatrixLayout, matrix_layout, pack_matrix, pack_vector, plan_layouts
-from colibri.passes.quantise import quantise_matrix
+
+CODINGS = [F32, *map(parse_coding, ("f16", "w8", "w6", "w5", "w4", "w3", "w2")), FP4]
+CODINGS += [parse_coding(word) for word in ("w4g64", "w3z", "w6g128z+o2", "w4+o5", "w2g64z+o10", "w5+o50")]
 
 
-def random_matrix(form: WeightFormat, n: int, k: int, bias: bool, seed: int = 0) -> Matrix:
+def random_matrix(coding: Coding, n: int, k: int, bias: bool, seed: int = 0) -> Matrix:
     rng = np.random.default_rng(seed)
-    if form is WeightFormat.FP4:
-        return integer_matrix(form, n, k, rng, bias)
+    if not coding.format.floating:
+        return integer_matrix(coding, n, k, rng, bias)
     dense = rng.standard_normal((n, k)).astype(np.float32)
-    return quantise_matrix(
-        Matrix(WeightFormat.F32, (n, k), dense=dense, bias=rng.standard_normal(n).astype(np.float32) if bias else None),
-        form,
-    )
+    biases = rng.standard_normal(n).astype(np.float32) if bias else None
+    return round_matrix(Matrix(F32, (n, k), dense=dense, bias=biases), coding)
 
 
 def element(raw: bytes, layout: MatrixLayout, row: int, column: int) -> float:
     """The weight at (row, column), found by index arithmetic alone."""
-    rows, cols = layout.tile_rows, layout.tile_cols
+    form, rows, cols = layout.coding.format, layout.tile_rows, layout.tile_cols
     tile = row // rows * (layout.padded_k // cols) + column // cols
-    index = (tile * rows + row % rows) * cols + column % cols
-    if layout.format is WeightFormat.F32:
-        return float(np.frombuffer(raw, "<f4", 1, layout.data + 4 * index)[0])
-    if layout.format is WeightFormat.W8:
-        return float(np.frombuffer(raw, np.int8, 1, layout.data + index)[0])
-    byte = raw[layout.data + index // 32 * 16 + index % 16]
-    half = byte >> 4 if index % 32 >= 16 else byte & 15
-    return float(half - 8 if layout.format is WeightFormat.W4 else E2M1_DOUBLED[half])
+    inside = row % rows * cols + column % cols
+    if not form.grouped:
+        size, kind = {"f32": (4, "<f4"), "f16": (2, "<f2"), "w8": (1, "i1")}[form]
+        return float(np.frombuffer(raw, kind, 1, layout.data + size * (tile * rows * cols + inside))[0])
+    value, done, start = 0, 0, layout.data + tile * rows * cols * form.bits // 8
+    for bits in {2: [2], 3: [2, 1], 4: [4], 5: [4, 1], 6: [4, 2]}[form.bits]:
+        each = 32 * bits // 8
+        byte = raw[start + inside // 32 * each + inside % each]
+        value |= (byte >> inside % 32 // each * bits & (1 << bits) - 1) << done
+        start, done = start + rows * cols * bits // 8, done + bits
+    return float(E2M1_DOUBLED[value] if layout.coding == FP4 else value + layout.coding.limits[0])
 
 
 def unpack(raw: bytes, layout: MatrixLayout, n: int, k: int) -> np.ndarray:
@@ -48,7 +53,7 @@ def unpack(raw: bytes, layout: MatrixLayout, n: int, k: int) -> np.ndarray:
 
 def check_round_trip(matrix: Matrix, tile: Tile) -> None:
     n, k = matrix.shape
-    layout = matrix_layout(matrix.format, n, k, matrix.bias is not None, tile)
+    layout = matrix_layout(matrix.coding, n, k, matrix.bias is not None, tile)
     raw = pack_matrix(matrix, layout)
     assert len(raw) == layout.bytes
     source = matrix.dense if matrix.integers is None else matrix.integers
@@ -63,60 +68,70 @@ def check_round_trip(matrix: Matrix, tile: Tile) -> None:
     if matrix.bias is not None:
         biases = np.frombuffer(raw, "<f4", layout.padded_n, layout.bias)
         assert np.array_equal(biases[:n], matrix.bias) and not biases[n:].any()
-    if matrix.group_scale is not None:
-        groups = layout.padded_k // 32
-        packed = np.frombuffer(raw, np.uint8, layout.padded_n * groups, layout.group_scale)
-        for row in range(n):
-            for group in range(matrix.group_scale.shape[1]):
-                at = row // tile.rows * groups * tile.rows + group * tile.rows + row % tile.rows
-                assert packed[at] == matrix.group_scale[row, group]
+    for values, start, columns in (
+        (matrix.group_scale, layout.group_scale, matrix.coding.groups(layout.padded_k)),
+        (matrix.zeros, layout.zeros, matrix.coding.groups(layout.padded_k)),
+        (matrix.tail, layout.tail, matrix.coding.tail(k)),
+    ):
+        assert (values is None) == (start < 0)
+        if values is not None:
+            packed = np.frombuffer(raw, values.dtype, layout.padded_n * columns, start)
+            for row, column in np.ndindex(*values.shape):
+                at = row // tile.rows * columns * tile.rows + column * tile.rows + row % tile.rows
+                assert packed[at] == values[row, column]
+    if matrix.tail_columns is not None:
+        packed = np.frombuffer(raw, "<u2", len(matrix.tail_columns), layout.tail_columns)
+        assert np.array_equal(packed, matrix.tail_columns)
 
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 32), (5, 33), (16, 64), (17, 100), (2, 130)])
 @pytest.mark.parametrize("tile", [Tile(1, 32), Tile(4, 32), Tile(16, 32), Tile(8, 64)])
-@pytest.mark.parametrize("form", list(WeightFormat))
-def test_unpack_is_the_inverse(form: WeightFormat, tile: Tile, shape: tuple[int, int], bias: bool) -> None:
-    check_round_trip(random_matrix(form, *shape, bias), tile)
+@pytest.mark.parametrize("coding", CODINGS, ids=str)
+def test_unpack_is_the_inverse(coding: Coding, tile: Tile, shape: tuple[int, int], bias: bool) -> None:
+    check_round_trip(random_matrix(coding, *shape, bias), tile)
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([WeightFormat.F32, WeightFormat.W8]),
+    st.sampled_from([F32, W8]),
     st.integers(1, 20),
     st.integers(1, 40),
     st.sampled_from([1, 2, 4, 8, 16]),
     st.sampled_from([1, 2, 4, 8, 16]),
     st.booleans(),
 )
-def test_unpack_is_the_inverse_for_any_tile(
-    form: WeightFormat, n: int, k: int, rows: int, cols: int, bias: bool
-) -> None:
-    check_round_trip(random_matrix(form, n, k, bias), Tile(rows, cols))
+def test_unpack_is_the_inverse_for_any_tile(coding: Coding, n: int, k: int, rows: int, cols: int, bias: bool) -> None:
+    check_round_trip(random_matrix(coding, n, k, bias), Tile(rows, cols))
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(list(WeightFormat)),
+    st.sampled_from(CODINGS),
     st.integers(1, 200),
     st.integers(1, 200),
     st.sampled_from([Tile(1, 32), Tile(4, 32), Tile(16, 64)]),
     st.booleans(),
 )
-def test_parts_are_aligned_and_do_not_overlap(form: WeightFormat, n: int, k: int, tile: Tile, has_bias: bool) -> None:
-    layout = matrix_layout(form, n, k, has_bias, tile)
+def test_parts_are_aligned_and_do_not_overlap(coding: Coding, n: int, k: int, tile: Tile, has_bias: bool) -> None:
+    layout = matrix_layout(coding, n, k, has_bias, tile)
     assert layout.padded_n % tile.rows == 0 and 0 <= layout.padded_n - n < tile.rows
     assert layout.padded_k % tile.cols == 0 and 0 <= layout.padded_k - k < tile.cols
-    bits = 4 if form.grouped else 32 if form is WeightFormat.F32 else 8
+    groups = layout.padded_n * -(-layout.padded_k // coding.group)
     sizes = {
         layout.row_scale: 4 * layout.padded_n,
         layout.bias: 4 * layout.padded_n,
-        layout.group_scale: layout.padded_n * layout.padded_k // 32,
-        layout.data: layout.padded_n * layout.padded_k * bits // 8,
+        layout.group_scale: groups,
+        layout.zeros: groups,
+        layout.tail_columns: 2 * coding.tail(k),
+        layout.tail: layout.padded_n * coding.tail(k),
+        layout.data: layout.padded_n * layout.padded_k * coding.format.bits // 8,
     }
-    assert (layout.row_scale == -1) is (form is WeightFormat.F32)
+    assert (layout.row_scale == -1) is coding.format.floating
+    assert (layout.zeros == -1) is not coding.zero
+    assert {layout.tail == -1, layout.tail_columns == -1} == {coding.outliers == 0}
     assert (layout.bias == -1) is not has_bias
-    assert (layout.group_scale == -1) is not form.grouped
+    assert (layout.group_scale == -1) is not coding.format.grouped
     end = 0
     for start, size in sorted((start, size) for start, size in sizes.items() if start >= 0):
         assert start % ALIGN == 0 and end <= start < end + ALIGN
@@ -125,7 +140,7 @@ def test_parts_are_aligned_and_do_not_overlap(form: WeightFormat, n: int, k: int
 
 
 def test_4_bit_weights_cost_four_and_a_quarter_bits() -> None:
-    layout = matrix_layout(WeightFormat.W4, 1024, 4096, False, Tile(1, 32))
+    layout = matrix_layout(W4, 1024, 4096, False, Tile(1, 32))
     assert (layout.bytes - 4 * 1024) * 8 / (1024 * 4096) == 4.25
 
 
@@ -134,7 +149,7 @@ def test_vectors_are_fp32_padded_to_16_bytes() -> None:
     assert raw == np.array([0, 1, 2, 3, 4, 0, 0, 0], "<f4").tobytes()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("path", [ORACLE / "mixtral-base", sensor("top1-e3-tiny")], ids=lambda path: path.name)
 def test_every_matrix_of_a_model_gets_the_layout_of_the_kernel_that_reads_it(path, scheme: Scheme) -> None:
     graph, kernels = load_graph(path, scheme), KernelSet(("portable",))
@@ -146,7 +161,7 @@ def test_every_matrix_of_a_model_gets_the_layout_of_the_kernel_that_reads_it(pat
     assert set(read) | tables == matrices
     for name, product in read.items():
         weight = graph.matrix(name)
-        layout, tile = layouts.matrices[name], kernels.tile(weight.format, product.kind)
+        layout, tile = layouts.matrices[name], kernels.tile(weight.coding, product.kind)
         assert (layout.tile_rows, layout.tile_cols) == (tile.rows, tile.cols)
         if product.kind is not BufferKind.FLOAT:
             assert layouts.strides[product.buffer] >= layout.padded_k
@@ -161,5 +176,5 @@ def test_a_tied_embedding_has_one_matrix_and_the_heads_layout(tmp_path) -> None:
     graph = load_graph(tmp_path / "tied", Scheme.W8A8)
     kernels = KernelSet(("portable",))
     assert "head" not in graph.weights
-    layout, tile = plan_layouts(graph, kernels).matrices["embedding"], kernels.tile(WeightFormat.W8, BufferKind.Q8)
+    layout, tile = plan_layouts(graph, kernels).matrices["embedding"], kernels.tile(W8, BufferKind.Q8)
     assert (layout.tile_rows, layout.tile_cols) == (tile.rows, tile.cols)

@@ -102,7 +102,7 @@ def test_output_equals_a_router_masked_by_hand(tmp_path: Path, graph: Graph) -> 
             bias = np.zeros(4, np.float32)
             bias[sorted(drops[op.layer])] = -1e30
             masked.weights[op.weight] = Matrix(
-                matrix(masked, op.weight).format, (4, 16), dense=matrix(masked, op.weight).dense, bias=bias
+                matrix(masked, op.weight).coding, (4, 16), dense=matrix(masked, op.weight).dense, bias=bias
             )
     whole = Reference(load_graph(tmp_path / "m")).extend(IDS, all_rows=True)
     drop_experts(graph, drops)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from small_models import ORACLE, SENSORS, load_graph, sensor
 
+from colibri.graph.coding import WeightFormat
 from colibri.graph.graph import BufferKind, Graph
 from colibri.graph.interpret import Reference
 from colibri.graph.ops import Embedding, Experts, Linear, Quantise, RmsNorm, Router
 from colibri.graph.scheme import SCHEMES, Scheme
-from colibri.graph.weights import Vector, WeightFormat
+from colibri.graph.weights import Vector
 
 QUANTISED = [scheme for scheme in SCHEMES if scheme is not Scheme.F32]
 FORM = {"w8": WeightFormat.W8, "w4": WeightFormat.W4}

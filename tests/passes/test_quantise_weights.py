@@ -8,15 +8,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colibri.errors import BadInput
+from colibri.graph.coding import F32, FP4, W4, W8, Coding
 from colibri.graph.graph import BufferKind
-from colibri.graph.weights import Matrix, WeightFormat
-from colibri.passes.quantise import activation_limit, quantise_matrix, quantise_w4, quantise_w8
+from colibri.graph.weights import Matrix
+from colibri.passes.grid import round_matrix
+from colibri.passes.quantise import activation_limit
 
 SHAPES = [(1, 1), (3, 5), (4, 31), (4, 32), (4, 33), (7, 64), (16, 100), (5, 400), (2, 700)]
 
 
 def normal(n: int, k: int, seed: int = 0, scale: float = 0.05) -> np.ndarray:
     return (np.random.default_rng(seed).standard_normal((n, k)) * scale).astype(np.float32)
+
+
+def quantise_w8(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Integers and row scales."""
+    made = round_matrix(Matrix(F32, dense.shape, dense), W8)
+    assert made.integers is not None and made.row_scale is not None
+    return made.integers, made.row_scale
+
+
+def quantise_w4(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Integers, factors of the groups and row scales."""
+    made = round_matrix(Matrix(F32, dense.shape, dense), W4)
+    assert made.integers is not None and made.row_scale is not None and made.group_scale is not None
+    return made.integers, made.group_scale, made.row_scale
 
 
 def w4_steps(groups: np.ndarray, row_scale: np.ndarray, k: int) -> np.ndarray:
@@ -127,12 +143,12 @@ def test_a_w8_row_below_two_to_the_minus_100_counts_as_zeros() -> None:
     assert not integers[1].any() and scale[1] == 0
 
 
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4])
-def test_the_bias_stays_as_it_is(form: WeightFormat) -> None:
+@pytest.mark.parametrize("form", [W8, W4])
+def test_the_bias_stays_as_it_is(form: Coding) -> None:
     bias = normal(6, 1)[:, 0]
-    made = quantise_matrix(Matrix(WeightFormat.F32, (6, 40), dense=normal(6, 40), bias=bias), form)
+    made = round_matrix(Matrix(F32, (6, 40), dense=normal(6, 40), bias=bias), form)
     assert made.bias is bias and made.dense is None and made.shape == (6, 40)
-    assert (made.group_scale is None) == (form is WeightFormat.W8)
+    assert (made.group_scale is None) == (form == W8)
 
 
 @settings(max_examples=60, deadline=None)
@@ -146,36 +162,34 @@ def test_rows_are_quantised_on_their_own(n: int, k: int, seed: int, scale: float
             assert all(np.array_equal(a[row : row + 1], b) for a, b in zip(whole, alone, strict=True))
 
 
-def largest_sum(form: WeightFormat, k: int, qmax: int) -> int:
+def largest_sum(form: Coding, k: int, qmax: int) -> int:
     """Magnitude of the worst sum over k products, every one at its bound."""
-    return {WeightFormat.W8: 127, WeightFormat.W4: 8 * 255, WeightFormat.FP4: 12 * 2**20}[form] * qmax * k
+    return {W8: 127, W4: 8 * 255, FP4: 12 * 2**20}[form] * qmax * k
 
 
-@pytest.mark.parametrize("form", [WeightFormat.W8, WeightFormat.W4, WeightFormat.FP4])
+@pytest.mark.parametrize("form", [W8, W4, FP4])
 @pytest.mark.parametrize("kind", [BufferKind.Q8, BufferKind.Q16])
 @pytest.mark.parametrize("k", [1, 33, 160, 516, 517, 4096, 8288])
-def test_no_sum_can_pass_its_bits_and_no_larger_limit_would_do(form: WeightFormat, kind: BufferKind, k: int) -> None:
+def test_no_sum_can_pass_its_bits_and_no_larger_limit_would_do(form: Coding, kind: BufferKind, k: int) -> None:
     qmax = activation_limit(form, kind, k, "here")
-    most, bits = 127 if kind is BufferKind.Q8 else 32767, 53 if form is WeightFormat.FP4 else 31
+    most, bits = 127 if kind is BufferKind.Q8 else 32767, 53 if form == FP4 else 31
     assert 127 <= qmax <= most and largest_sum(form, k, qmax) <= 2**bits - 1
     assert qmax == most or largest_sum(form, k, qmax + 1) > 2**bits - 1
 
 
 def test_known_limits() -> None:
-    assert activation_limit(WeightFormat.W8, BufferKind.Q16, 516, "") == 32767
-    assert activation_limit(WeightFormat.W8, BufferKind.Q16, 517, "") == 32706
-    assert activation_limit(WeightFormat.W4, BufferKind.Q8, 8288, "") == 127
-    assert activation_limit(WeightFormat.W8, BufferKind.Q8, 133_144, "") == 127
-    assert activation_limit(WeightFormat.FP4, BufferKind.Q16, 21_846, "") == 32767
-    assert activation_limit(WeightFormat.FP4, BufferKind.Q16, 21_847, "") < 32767
-    assert activation_limit(WeightFormat.FP4, BufferKind.Q8, 5_636_440, "") == 127
+    assert activation_limit(W8, BufferKind.Q16, 516, "") == 32767
+    assert activation_limit(W8, BufferKind.Q16, 517, "") == 32706
+    assert activation_limit(W4, BufferKind.Q8, 8288, "") == 127
+    assert activation_limit(W8, BufferKind.Q8, 133_144, "") == 127
+    assert activation_limit(FP4, BufferKind.Q16, 21_846, "") == 32767
+    assert activation_limit(FP4, BufferKind.Q16, 21_847, "") < 32767
+    assert activation_limit(FP4, BufferKind.Q8, 5_636_440, "") == 127
 
 
-@pytest.mark.parametrize(
-    ("form", "k"), [(WeightFormat.W4, 8289), (WeightFormat.W8, 133_145), (WeightFormat.FP4, 5_636_441)]
-)
+@pytest.mark.parametrize(("form", "k"), [(W4, 8289), (W8, 133_145), (FP4, 5_636_441)])
 @pytest.mark.parametrize("kind", [BufferKind.Q8, BufferKind.Q16])
-def test_one_column_more_is_refused(form: WeightFormat, kind: BufferKind, k: int) -> None:
-    bits = r"2\^53" if form is WeightFormat.FP4 else "32 bits"
+def test_one_column_more_is_refused(form: Coding, kind: BufferKind, k: int) -> None:
+    bits = r"2\^53" if form == FP4 else "32 bits"
     with pytest.raises(BadInput, match=f"^layer 3 / expert 1: {form} sums over {k} columns could pass {bits}"):
         activation_limit(form, kind, k, "layer 3 / expert 1")

@@ -38,9 +38,10 @@ def test_the_integers_are_those_of_a_division_in_fp64(kind: str, groups: int) ->
         assert np.array_equal(round_to_integers(dense, scale, live, least, most), plain)
 
 
-@pytest.mark.parametrize("shape", [(1, 32), (3, 64), (5, 96), (0, 32)])
-def test_extremes_of_groups(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("group", [32, 64, 128])
+@pytest.mark.parametrize("shape", [(1, 128), (3, 256), (5, 384), (0, 128)])
+def test_extremes_of_groups(shape: tuple[int, int], group: int) -> None:
     dense = RNG.standard_normal(shape).astype(np.float32)
-    top, low = group_extremes(dense)
-    groups = dense.reshape(shape[0], shape[1] // 32, 32)
+    top, low = group_extremes(dense, group)
+    groups = dense.reshape(shape[0], shape[1] // group, group)
     assert np.array_equal(top, groups.max(axis=2)) and np.array_equal(low, groups.min(axis=2))

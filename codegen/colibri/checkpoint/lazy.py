@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.graph.weights import Matrix, StoredMatrix, WeightFormat
+from colibri.graph.coding import F32
+from colibri.graph.weights import Matrix, StoredMatrix
 
 if TYPE_CHECKING:
     from colibri.graph.float32 import Float
@@ -265,9 +266,9 @@ class _Dense:
 
     def _made(self, values: Float, begin: int) -> Matrix:
         bias = None if self.bias is None else self.bias.rows(begin, begin + len(values))
-        return Matrix(WeightFormat.F32, (len(values), self.shape[1]), dense=values, bias=bias)
+        return Matrix(F32, (len(values), self.shape[1]), dense=values, bias=bias)
 
 
 def dense_matrix(values: Lazy, bias: Lazy | None = None, parts: int = 1) -> StoredMatrix:
     """An fp32 matrix ``[n, k]`` with a bias ``[n]`` or none, in so many parts."""
-    return StoredMatrix(WeightFormat.F32, _Dense(values, bias), parts=parts)
+    return StoredMatrix(F32, _Dense(values, bias), parts=parts)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from colibri.checkpoint.lazy import Lazy
 from colibri.checkpoint.source import MXFP4, Tensors, format_shape
 from colibri.errors import BadInput, shown
+from colibri.graph.coding import F32, FP4, FP4_SHIFT_MAX, GROUP
 from colibri.graph.float32 import Float
-from colibri.graph.weights import E2M1_DOUBLED, FP4_MAX, FP4_SHIFT_MAX, GROUP, Matrix, StoredMatrix, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, FP4_MAX, Matrix, StoredMatrix
 
 _BLOCK_BYTES = GROUP // 2
 _BIAS = 128  # of a scale, one more than e8m0 has, since the elements are doubled
@@ -56,7 +57,7 @@ class Blocks:
         integers = np.ldexp(doubled.astype(np.float32), (own - exponents)[:, :, None]).astype(np.int8).reshape(n, k)
         shifts = (exponents - base[:, None]).astype(np.uint8)
         row_scale = np.ldexp(np.float32(1), base)
-        return Matrix(WeightFormat.FP4, (n, k), None, integers, row_scale, shifts, bias, stored=MXFP4)
+        return Matrix(FP4, (n, k), None, integers, row_scale, shifts, bias, stored=MXFP4)
 
 
 def _aligned(
@@ -152,9 +153,9 @@ class StoredBlocks:
         narrow = bool(np.all(scales.max(axis=1) - scales.min(axis=1) <= FP4_SHIFT_MAX))
         fits = narrow or self.read(rows).matrix() is not None
         if fits:
-            return StoredMatrix(WeightFormat.FP4, _MatrixRows(self, rows, bias, exact=True), stored=MXFP4)
+            return StoredMatrix(FP4, _MatrixRows(self, rows, bias, exact=True), stored=MXFP4)
         wide = f"{MXFP4} with blocks of a row too far apart"
-        return StoredMatrix(WeightFormat.F32, _MatrixRows(self, rows, bias, exact=False), stored=wide)
+        return StoredMatrix(F32, _MatrixRows(self, rows, bias, exact=False), stored=wide)
 
     def _scales_of(self, rows: range) -> NDArray[np.uint8]:
         return self._tensors.byte_rows(self._scales, *_ends(rows))[:: rows.step]
@@ -187,7 +188,7 @@ class _MatrixRows:
         blocks = self.stored.read(self.chosen[begin:end])
         bias = None if self.bias is None else self.bias.rows(begin, end)
         made = blocks.matrix(bias) if self.exact else None
-        return made or Matrix(WeightFormat.F32, blocks.codes.shape, dense=blocks.values(), bias=bias)
+        return made or Matrix(F32, blocks.codes.shape, dense=blocks.values(), bias=bias)
 
     def blocks(self, step: int) -> Iterator[Matrix]:
         for begin in range(0, len(self.chosen), step):

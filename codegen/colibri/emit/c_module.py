@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from colibri.emit.literals import float_literal
+from colibri.graph.coding import WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
-from colibri.graph.weights import Vector, WeightFormat
+from colibri.graph.weights import Vector
 from colibri.passes.kernels import KernelSet, dot_kernel, scheme_name
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
@@ -315,13 +316,14 @@ class CScope:
         elements apart (any value for one row).
         """
         n, k, tile = layout.n, layout.k, layout.tile_rows
-        scheme = scheme_name(layout.format, kind)
-        stem = dot_kernel(layout.format, kind)
+        scheme = scheme_name(layout.coding, kind)
+        stem = dot_kernel(layout.coding, kind)
         self.kernel("linear")
         self.kernel(stem)
         with_bias = "" if layout.bias < 0 else "_bias"
         name = f"linear_{scheme}_{rows}x{n}x{k}{with_bias}"
-        floats, wide = layout.format is WeightFormat.F32, layout.format is WeightFormat.FP4
+        form = layout.coding.format
+        floats, wide = form is WeightFormat.F32, form is WeightFormat.FP4
         sums = "float" if floats else "int64_t" if wide else "int32_t"
         bias = "NULL" if layout.bias < 0 else f"{self.as_floats('w', layout.bias)} + n"
         count = str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
@@ -332,9 +334,9 @@ class CScope:
             store = f"colibri_store({each.at('y', n)} + n, sum, {bias}, {count});"
             params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
         else:
-            row_bytes = layout.padded_k // 2 if layout.format.grouped else layout.padded_k
+            row_bytes = layout.row_bytes
             data = f"w + {layout.data} + n * {row_bytes}"
-            groups = f"w + {layout.group_scale} + n * {layout.padded_k // 32}, " if layout.format.grouped else ""
+            groups = f"w + {layout.group_scale} + n * {layout.groups}, " if form.grouped else ""
             dot = f"colibri_{stem}(sum, {data}, {groups}{each.at('x', x_stride)}, {layout.padded_k});"
             scale = f"{self.as_floats('w', layout.row_scale)} + n"
             scales = f"{scale}, {bias}, {each.element('x_scale')}"
@@ -399,5 +401,5 @@ class CScope:
 def weight_doc(graph: Graph, name: str) -> str:
     """Format and shape of a weight, for a comment."""
     weight = graph.weights[name]
-    shape, form = (weight.values.shape, "f32") if isinstance(weight, Vector) else (weight.shape, weight.format)
+    shape, form = (weight.values.shape, "f32") if isinstance(weight, Vector) else (weight.shape, str(weight.coding))
     return f"{form} [{', '.join(str(extent) for extent in shape)}]"

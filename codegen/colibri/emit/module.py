@@ -138,7 +138,7 @@ def _formats(graph: Graph, op: Op) -> tuple[str, ...]:
     """Of the op's matrices; those of experts are alike for all of them."""
     names = [*op.weights().values(), *(op.experts()[0].values() if op.experts() else ())]
     weights = [graph.weights[name] for name in names]
-    return tuple(str(weight.format) for weight in weights if not isinstance(weight, Vector))
+    return tuple(str(weight.coding) for weight in weights if not isinstance(weight, Vector))
 
 
 def _name_homes(block: Block, placement: Placement) -> None:

@@ -27,8 +27,13 @@ class WeightFormat(StrEnum):
     """
 
     F32 = "f32"
+    F16 = "f16"
     W8 = "w8"
+    W6 = "w6"
+    W5 = "w5"
     W4 = "w4"
+    W3 = "w3"
+    W2 = "w2"
     FP4 = "fp4"
 
     @property
@@ -39,7 +44,7 @@ class WeightFormat(StrEnum):
     @property
     def floating(self) -> bool:
         """Whether weights are floats that are multiplied with floats."""
-        return self is WeightFormat.F32
+        return self in (WeightFormat.F32, WeightFormat.F16)
 
     @property
     def scaled(self) -> bool:

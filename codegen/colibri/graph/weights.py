@@ -11,14 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.graph.coding import FP4_SHIFT_MAX as FP4_SHIFT_MAX
-from colibri.graph.coding import GROUP as GROUP
-from colibri.graph.coding import WeightFormat as WeightFormat
+from colibri.graph.coding import Coding, WeightFormat
 from colibri.graph.float32 import Float
 
-W8_MAX = 127
-W4_MIN, W4_MAX = -8, 7
-GROUP_SCALE_MAX = 255
 # Twice the values of the 4-bit float e2m1 (sign, 2 bits of exponent, 1 of mantissa), by its bits: all are integers.
 E2M1_DOUBLED = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int8)
 FP4_MAX = 12
@@ -44,21 +39,26 @@ class Vector:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A weight matrix ``[n, k]`` in one of the formats.
+    """A weight matrix ``[n, k]`` in one of the codings.
+
+    A weight is ``row scale * (what integer, group and zero point make + tail)``, see `combined`.
 
     Attributes:
-        format: which of the other fields are set.
+        coding: which of the other fields are set.
         shape: ``(n, k)``.
-        dense: fp32 ``[n, k]`` (F32 only).
-        integers: int8 ``[n, k]``; W8 in -127..127, W4 in -8..7, FP4 of `E2M1_DOUBLED`.
+        dense: fp32 ``[n, k]``; of F16 such as half precision holds.
+        integers: int8 ``[n, k]`` within the coding's limits; FP4 of `E2M1_DOUBLED`.
         row_scale: fp32 ``[n]``.
-        group_scale: uint8 ``[n, ceil(k / 32)]``; W4: a factor, FP4: the exponent of a power of two, at most 20.
+        group_scale: uint8 ``[n, groups]``: a factor; of FP4 the exponent of a power of two, at most 20.
         bias: fp32 ``[n]`` or None.
         parts: matrices of ``n / parts`` rows that stand below each other and are packed one by one.
         stored: the block format that the checkpoint has the weights in, for the user; empty for plain floats.
+        zeros: uint8 ``[n, groups]``: zero points, in units of ``2 ** -coding.zero_shift`` of an integer.
+        tail: int8 ``[n, t]`` in -127..127, in units of the row scale.
+        tail_columns: int32 ``[t]``, ascending: the columns that have a tail.
     """
 
-    format: WeightFormat
+    coding: Coding
     shape: tuple[int, int]
     dense: Float | None = None
     integers: NDArray[np.int8] | None = None
@@ -67,6 +67,14 @@ class Matrix:
     bias: Float | None = None
     parts: int = 1
     stored: str = ""
+    zeros: NDArray[np.uint8] | None = None
+    tail: NDArray[np.int8] | None = None
+    tail_columns: NDArray[np.int32] | None = None
+
+    @property
+    def format(self) -> WeightFormat:
+        """The coding's."""
+        return self.coding.format
 
     @cached_property
     def split(self) -> tuple[Matrix, ...]:
@@ -88,6 +96,8 @@ class Matrix:
             row_scale=some(self.row_scale),
             group_scale=some(self.group_scale),
             bias=some(self.bias),
+            zeros=some(self.zeros),
+            tail=some(self.tail),
             parts=1,
         )
 
@@ -120,19 +130,31 @@ class Matrix:
 
     @cached_property
     def combined(self) -> NDArray[np.float64]:
-        """Integers times what their group has, ``[n, k]`` in float64: its products with int16 are exact there."""
+        """The weights in units of the row scale, ``[n, k]`` in float64: integers, whose products with int16 are exact.
+
+        ``integer``, ``integer * 2^exponent`` of FP4, ``integer * factor`` of a group, with zero points
+        ``integer * factor - ((zero * factor) >> zero_shift)``; and the tail's integer added where there is one.
+        """
         assert self.integers is not None
         if self.group_scale is None:
             return self.integers.astype(np.float64)
         wide = self.integers.astype(np.int32)  # as floats, a scale of 0 would make negative zeros
         scales = self.group_scale.astype(np.int32)
-        factors = scales if self.format is WeightFormat.W4 else 1 << scales
-        wide *= np.repeat(factors, GROUP, axis=1)[:, : self.shape[1]]
+        factors = 1 << scales if self.format is WeightFormat.FP4 else scales
+        wide *= self._each_column(factors)
+        if self.zeros is not None:
+            wide -= self._each_column((self.zeros * factors) >> self.coding.zero_shift)
+        if self.tail is not None:
+            assert self.tail_columns is not None
+            wide[:, self.tail_columns] += self.tail
         return wide.astype(np.float64)
+
+    def _each_column(self, of_groups: NDArray[np.int32]) -> NDArray[np.int32]:
+        return np.repeat(of_groups, self.coding.group, axis=1)[:, : self.shape[1]]
 
     @cached_property
     def values(self) -> Float:
-        """The weights as fp32 ``[n, k]``: rounded once where they are not fp32, which of FP4 loses nothing."""
+        """The weights as fp32 ``[n, k]``: rounded once where they are not floats, which of FP4 loses nothing."""
         if self.dense is not None:
             return self.dense
         assert self.row_scale is not None
@@ -171,17 +193,22 @@ class StoredMatrix:
     """A matrix that stays in the checkpoint until it is asked for.
 
     Attributes:
-        format: that it has when it is made.
+        coding: that it has when it is made.
         source: of its rows.
         steps: what each block of rows goes through, one after the other; no row needs another.
         parts, stored: as `Matrix` has them.
     """
 
-    format: WeightFormat
+    coding: Coding
     source: Rows
     steps: tuple[Callable[[Matrix], Matrix], ...] = ()
     parts: int = 1
     stored: str = ""
+
+    @property
+    def format(self) -> WeightFormat:
+        """The coding's."""
+        return self.coding.format
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -203,9 +230,9 @@ class StoredMatrix:
         """Number of weights, the bias included."""
         return self.shape[0] * (self.shape[1] + self.has_bias)
 
-    def then(self, step: Callable[[Matrix], Matrix], form: WeightFormat | None = None) -> StoredMatrix:
-        """The matrix behind a further step, which may give it another format."""
-        return replace(self, steps=(*self.steps, step), format=form or self.format)
+    def then(self, step: Callable[[Matrix], Matrix], coding: Coding | None = None) -> StoredMatrix:
+        """The matrix behind a further step, which may give it another coding."""
+        return replace(self, steps=(*self.steps, step), coding=coding or self.coding)
 
     def rows(self, begin: int, end: int) -> Matrix:
         """Make some rows. BadInput: unreadable, or values that cannot be used."""

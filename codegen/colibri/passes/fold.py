@@ -125,7 +125,7 @@ def _with_rows(matrix: AnyMatrix, name: str, factors: Float) -> AnyMatrix:
     scaled = _ScaledRows(matrix, name, factors)
     if isinstance(matrix, Matrix):
         return replace(scaled.rows(0, matrix.shape[0]), parts=matrix.parts)
-    return StoredMatrix(matrix.format, scaled, parts=matrix.parts, stored=matrix.stored)
+    return StoredMatrix(matrix.coding, scaled, parts=matrix.parts, stored=matrix.stored)
 
 
 @dataclass(frozen=True, eq=False)

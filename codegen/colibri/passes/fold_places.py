@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from colibri.graph.coding import WeightFormat
 from colibri.graph.float32 import Float
 from colibri.graph.graph import Graph
 from colibri.graph.ops import (
@@ -28,7 +29,7 @@ from colibri.graph.ops import (
     Router,
     SparseMixer,
 )
-from colibri.graph.weights import Vector, WeightFormat
+from colibri.graph.weights import Vector
 
 # These read a buffer of floats as the input of products, and in no other way.
 _MULTIPLIERS = (Linear, Router, GroupedRouter, SparseMixer, Experts)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colibri.errors import BadInput
+from colibri.graph.coding import Coding, WeightFormat
 from colibri.graph.graph import BufferKind
-from colibri.graph.weights import WeightFormat
 from colibri.paths import data_folder
 
+_BITS = {BufferKind.Q8: "a8", BufferKind.Q16: "a16"}
 _FUNCTION = re.compile(r"^static [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
 
 
@@ -56,9 +57,9 @@ class KernelSet:
         """The kernel's header."""
         return self._root / self.folder(stem) / f"{stem}.h"
 
-    def tile(self, form: WeightFormat, activations: BufferKind) -> Tile:
-        """Packing of the dot kernel for a weight format and the kind of its input."""
-        stem = dot_kernel(form, activations)
+    def tile(self, coding: Coding, activations: BufferKind) -> Tile:
+        """Packing of the dot kernel for a coding and the kind of its input."""
+        stem = dot_kernel(coding, activations)
         return self._tiles[self.folder(stem), stem]
 
 
@@ -84,11 +85,20 @@ def reached(graph: Mapping[str, Collection[str]], names: Iterable[str]) -> set[s
     return found
 
 
-def dot_kernel(form: WeightFormat, activations: BufferKind) -> str:
-    """Stem of the dot kernel: ``dot_f32``, ``dot_w8a8``, …"""
-    return "dot_f32" if form is WeightFormat.F32 else f"dot_{scheme_name(form, activations)}"
+def dot_kernel(coding: Coding, activations: BufferKind) -> str:
+    """Stem of the dot kernel: ``dot_f32``, ``dot_w8a8``, …; ``dot_planes_a8`` for all that have none of their own."""
+    form, own = coding.format, replace(coding, outliers=0).plain
+    if form.floating:
+        return f"dot_{form}"
+    bits = _BITS[activations]
+    if form in (WeightFormat.W8, WeightFormat.FP4) or (form is WeightFormat.W4 and own):
+        return f"dot_{form}{bits}"
+    return f"dot_planes_{bits}"
 
 
-def scheme_name(form: WeightFormat, activations: BufferKind) -> str:
-    """``f32`` or ``w4a8`` and the like."""
-    return "f32" if form is WeightFormat.F32 else f"{form}a{'8' if activations is BufferKind.Q8 else '16'}"
+def scheme_name(coding: Coding, activations: BufferKind) -> str:
+    """``f32``, ``w4a8``, ``w3g64za16+o5``: the coding, and in it the bits of the activations."""
+    if coding.format.floating:
+        return str(coding)
+    own, plus, tail = str(coding).partition("+")
+    return f"{own}{_BITS[activations]}{plus}{tail}"

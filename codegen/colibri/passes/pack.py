@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from colibri.graph.coding import GROUP, Coding, WeightFormat
 from colibri.graph.graph import BufferKind, Graph
 from colibri.graph.ops import Embedding
-from colibri.graph.weights import E2M1_DOUBLED, FP4_MAX, GROUP, Matrix, Vector, WeightFormat
+from colibri.graph.weights import E2M1_DOUBLED, FP4_MAX, Matrix, Vector
 from colibri.passes.kernels import KernelSet, Tile
 
 ALIGN = 16
 # Bits of the 4-bit float whose double is the index, which may be negative: it counts from the end.
 _E2M1_BITS = np.zeros(2 * FP4_MAX + 1, np.uint8)
 _E2M1_BITS[E2M1_DOUBLED[::-1]] = np.arange(len(E2M1_DOUBLED), dtype=np.uint8)[::-1]  # of the two zeros the first
-_HALF_BYTES = {WeightFormat.F32: 8, WeightFormat.W8: 2, WeightFormat.W4: 1, WeightFormat.FP4: 1}  # of a weight
+# Integers of few bits lie in planes of so many bits each, the lowest bits first.
+_PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2)}
 
 
 def aligned(size: int, to: int = ALIGN) -> int:
@@ -31,13 +33,16 @@ class MatrixLayout:
     Attributes:
         row_scale: fp32 ``[n padded]``.
         bias: fp32 ``[n padded]``.
-        group_scale: uint8 ``[n / tile_rows][k / 32][tile_rows]``, of formats in groups.
+        group_scale: uint8 ``[n / tile_rows][groups][tile_rows]``, of formats in groups.
+        zeros: uint8, of the same shape.
+        tail_columns: u16 ``[t]``, u32 where there are more than 65,536 columns.
+        tail: int8 ``[n / tile_rows][t][tile_rows]``.
         data: the tiles.
         bytes: of all parts.
         parts: matrices of this layout that stand one behind the other.
     """
 
-    format: WeightFormat
+    coding: Coding
     n: int
     k: int
     tile_rows: int
@@ -45,6 +50,9 @@ class MatrixLayout:
     row_scale: int
     bias: int
     group_scale: int
+    zeros: int
+    tail_columns: int
+    tail: int
     data: int
     bytes: int
     parts: int = 1
@@ -67,19 +75,39 @@ class MatrixLayout:
     @property
     def row_bytes(self) -> int:
         """Of the tiles, on average."""
-        return self.padded_k * _HALF_BYTES[self.format] // 2
+        return self.padded_k * self.coding.format.bits // 8
+
+    @property
+    def groups(self) -> int:
+        """Groups of a row, those of padding included."""
+        return self.coding.groups(self.padded_k)
+
+    @property
+    def tail_count(self) -> int:
+        """Columns in the tail."""
+        return self.coding.tail(self.k)
+
+    @property
+    def index_bytes(self) -> int:
+        """Of a column's number."""
+        return 2 if self.k <= 1 << 16 else 4
 
     def describe(self) -> str:
         """Canonical text, part of the ABI hash."""
         return (
-            f"{self.format}[{self.n},{self.k}] tile {self.tile_rows}x{self.tile_cols} "
-            f"at {self.row_scale},{self.bias},{self.group_scale},{self.data} of {self.bytes}"
+            f"{self.coding}[{self.n},{self.k}] tile {self.tile_rows}x{self.tile_cols} "
+            f"at {self.row_scale},{self.bias},{self.group_scale},{self._extras()}{self.data} of {self.bytes}"
             + (f" in {self.parts} parts" if self.parts > 1 else "")
         )
 
+    def _extras(self) -> str:
+        """Where there are any, the places of zero points and tail."""
+        places = self.zeros, self.tail_columns, self.tail
+        return "" if max(places) < 0 else "".join(f"{place}," for place in places)
 
-def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile, parts: int = 1) -> MatrixLayout:
-    """Layout of a matrix; scales come first, then the bias, then the tiles, each aligned to 16 bytes.
+
+def matrix_layout(coding: Coding, n: int, k: int, has_bias: bool, tile: Tile, parts: int = 1) -> MatrixLayout:
+    """Layout of a matrix; scales come first, then the bias, groups, tail and tiles, each aligned to 16 bytes.
 
     Args:
         n: rows of a part.
@@ -92,11 +120,16 @@ def matrix_layout(form: WeightFormat, n: int, k: int, has_bias: bool, tile: Tile
         start, place = place, aligned(place + size)
         return start
 
-    row_scale = -1 if form is WeightFormat.F32 else part(4 * padded_n)
+    groups, tail = padded_n * coding.groups(padded_k), coding.tail(k)
+    row_scale = -1 if coding.format.floating else part(4 * padded_n)
     bias = part(4 * padded_n) if has_bias else -1
-    group_scale = part(padded_n * padded_k // GROUP) if form.grouped else -1
-    data = part(padded_n * padded_k * _HALF_BYTES[form] // 2)
-    return MatrixLayout(form, n, k, tile.rows, tile.cols, row_scale, bias, group_scale, data, parts * place, parts)
+    group_scale = part(groups) if groups else -1
+    zeros = part(groups) if coding.zero else -1
+    tail_columns = part(tail * (2 if k <= 1 << 16 else 4)) if tail else -1
+    tail_at = part(padded_n * tail) if tail else -1
+    data = part(padded_n * padded_k * coding.format.bits // 8)
+    places = row_scale, bias, group_scale, zeros, tail_columns, tail_at, data
+    return MatrixLayout(coding, n, k, tile.rows, tile.cols, *places, parts * place, parts)
 
 
 def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[int, bytes]]:
@@ -108,17 +141,22 @@ def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[
     """
     part, row = divmod(first, layout.n)
     tile = Tile(layout.tile_rows, layout.tile_cols)
-    own = matrix_layout(layout.format, rows.shape[0], layout.k, layout.bias >= 0, tile)
+    own = matrix_layout(layout.coding, rows.shape[0], layout.k, layout.bias >= 0, tile)
     raw = _pack_part(rows, own)
     for start, target, each in (
         (own.row_scale, layout.row_scale, 4),
         (own.bias, layout.bias, 4),
-        (own.group_scale, layout.group_scale, layout.padded_k // GROUP),
+        (own.group_scale, layout.group_scale, layout.groups),
+        (own.zeros, layout.zeros, layout.groups),
+        (own.tail, layout.tail, layout.tail_count),
         (own.data, layout.data, layout.row_bytes),
     ):
         if start >= 0:
             place = part * layout.stride + target + row * each
             yield place, raw[start : start + own.padded_n * each]
+    if own.tail_columns >= 0 and row == 0:  # all rows share them
+        size = layout.tail_count * layout.index_bytes
+        yield part * layout.stride + layout.tail_columns, raw[own.tail_columns :][:size]
 
 
 def pack_matrix(matrix: Matrix, layout: MatrixLayout) -> bytes:
@@ -128,32 +166,66 @@ def pack_matrix(matrix: Matrix, layout: MatrixLayout) -> bytes:
 
 def _pack_part(matrix: Matrix, layout: MatrixLayout) -> bytes:
     out = np.zeros(layout.stride, np.uint8)
+    rows, n, padded_n = layout.tile_rows, layout.n, layout.padded_n
 
     def put(start: int, values: np.ndarray) -> None:
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
         out[start : start + raw.size] = raw
 
-    rows, cols = layout.tile_rows, layout.tile_cols
-    source = matrix.dense if layout.format is WeightFormat.F32 else matrix.integers
-    assert source is not None
-    padded = np.zeros((layout.padded_n, layout.padded_k), source.dtype)
-    padded[: layout.n, : layout.k] = source
-    tiles = padded.reshape(layout.padded_n // rows, rows, layout.padded_k // cols, cols).transpose(0, 2, 1, 3)
-    if layout.format.grouped:
-        halves = tiles.reshape(-1, 2, GROUP // 2)
-        nibbles = (halves + 8).astype(np.uint8) if layout.format is WeightFormat.W4 else _E2M1_BITS[halves]
-        put(layout.data, nibbles[:, 0] | (nibbles[:, 1] << 4))
-        assert matrix.group_scale is not None
-        groups = np.zeros((layout.padded_n, layout.padded_k // GROUP), np.uint8)
-        groups[: layout.n, : matrix.group_scale.shape[1]] = matrix.group_scale
-        put(layout.group_scale, groups.reshape(-1, rows, groups.shape[1]).transpose(0, 2, 1))
-    else:
-        put(layout.data, tiles)
+    def put_across(start: int, values: np.ndarray, columns: int) -> None:
+        padded = np.zeros((padded_n, columns), values.dtype)
+        padded[:n, : values.shape[1]] = values
+        put(start, padded.reshape(-1, rows, columns).transpose(0, 2, 1))
+
+    put(layout.data, _data(matrix, layout))
     if matrix.row_scale is not None:
         put(layout.row_scale, matrix.row_scale)
     if matrix.bias is not None:
         put(layout.bias, matrix.bias)
+    if matrix.group_scale is not None:
+        put_across(layout.group_scale, matrix.group_scale, layout.groups)
+    if matrix.zeros is not None:
+        put_across(layout.zeros, matrix.zeros, layout.groups)
+    if matrix.tail is not None and matrix.tail_columns is not None:
+        put_across(layout.tail, matrix.tail, layout.tail_count)
+        put(layout.tail_columns, matrix.tail_columns.astype(f"<u{layout.index_bytes}"))
     return out.tobytes()
+
+
+def _data(matrix: Matrix, layout: MatrixLayout) -> np.ndarray:
+    """The tiles: whole elements, or planes of bits."""
+    form, rows, cols = layout.coding.format, layout.tile_rows, layout.tile_cols
+    if form.floating:
+        assert matrix.dense is not None
+        source = matrix.dense.astype("<f2") if form is WeightFormat.F16 else matrix.dense
+    else:
+        assert matrix.integers is not None
+        source = matrix.integers
+    padded = np.zeros((layout.padded_n, layout.padded_k), source.dtype)
+    padded[: layout.n, : layout.k] = source
+    tiles = padded.reshape(layout.padded_n // rows, rows, layout.padded_k // cols, cols).transpose(0, 2, 1, 3)
+    if not form.grouped:
+        return tiles
+    if form is WeightFormat.FP4:
+        return _plane(_E2M1_BITS[tiles], 4)
+    # What padding adds is multiplied by zeros; as the middle of the range it is a weight of 0 without a zero point too.
+    stored = (tiles - layout.coding.limits[0]).astype(np.uint8)
+    planes, done = [], 0
+    for bits in _PLANES[form.bits]:
+        planes.append(_plane((stored >> done) & ((1 << bits) - 1), bits))
+        done += bits
+    return planes[0] if len(planes) == 1 else np.concatenate(planes, axis=2)
+
+
+def _plane(values: np.ndarray, bits: int) -> np.ndarray:
+    """Bytes of a plane ``[tiles, tiles, rows * cols * bits / 8]``: of 32 columns one byte has those 4 * bits apart."""
+    across, down, rows, cols = values.shape
+    each = GROUP * bits // 8
+    apart = values.reshape(across, down, rows * cols // GROUP, 8 // bits, each)
+    plane = np.zeros((across, down, rows * cols // GROUP, each), np.uint8)
+    for place in range(8 // bits):
+        plane |= apart[:, :, :, place] << np.uint8(bits * place)
+    return plane.reshape(across, down, -1)
 
 
 def pack_vector(vector: Vector) -> bytes:
@@ -183,11 +255,11 @@ def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
     def lay(name: str, tile: Tile) -> None:
         matrix = graph.matrix(name)
         n, k = matrix.shape[0] // matrix.parts, matrix.shape[1]
-        matrices[name] = matrix_layout(matrix.format, n, k, matrix.has_bias, tile, matrix.parts)
+        matrices[name] = matrix_layout(matrix.coding, n, k, matrix.has_bias, tile, matrix.parts)
 
     for product in (product for op in graph.ops for product in op.products()):
         matrix = graph.matrix(product.weight)
-        tile = kernels.tile(matrix.format, product.kind)
+        tile = kernels.tile(matrix.coding, product.kind)
         lay(product.weight, tile)
         if product.kind is not BufferKind.FLOAT:
             strides[product.buffer] = max(strides.get(product.buffer, 0), aligned(matrix.shape[1], tile.cols))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.graph.weights import GROUP
-
 _ROUND = np.float32(1.5 * 2**23)  # adding it leaves the nearest integer, ties to even, for |x| < 2^22
 # The reciprocal and the product err by 2^-24 each: of quotients up to 128 together by less than 2^-15.
 _SURE = np.float32(0.5 - 2.0**-15)
@@ -45,17 +43,17 @@ def round_to_integers(
     return np.clip(rounded, least, most, out=rounded).astype(np.int8)
 
 
-def group_extremes(dense: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the largest and the smallest of each group of 32 columns, ``[n, k / 32]`` each.
+def group_extremes(dense: NDArray[np.float32], group: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the largest and the smallest of each group of columns, ``[n, k / group]`` each.
 
     Args:
-        dense: ``[n, k]``, C-contiguous; k is a multiple of 32.
+        dense: ``[n, k]``, C-contiguous; k is a multiple of the group, which is one of 4.
     """
     n, k = dense.shape
     # Groups of a few values are slow to reduce one by one: so the first four values of all groups, the next four, …
-    quads = dense.view(np.complex128).reshape(n * k // GROUP, GROUP // _QUAD)
+    quads = dense.view(np.complex128).reshape(n * k // group, group // _QUAD)
     apart = np.ascontiguousarray(quads.T).view(np.float32)
-    return _across(np.maximum, apart).reshape(n, k // GROUP), _across(np.minimum, apart).reshape(n, k // GROUP)
+    return _across(np.maximum, apart).reshape(n, k // group), _across(np.minimum, apart).reshape(n, k // group)
 
 
 def _across(extreme: np.ufunc, apart: NDArray[np.float32]) -> NDArray[np.float32]:

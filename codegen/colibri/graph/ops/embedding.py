@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from colibri.graph.coding import WeightFormat
 from colibri.graph.float32 import Float, Int
 from colibri.graph.graph import Op, TensorClass
-from colibri.graph.weights import AnyMatrix, Matrix, WeightFormat
+from colibri.graph.weights import AnyMatrix, Matrix
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -49,7 +50,7 @@ class Embedding(Op):
         if not isinstance(table, Matrix):
             rows = [self._looked_up(table.rows(token, token + 1), np.zeros(1, np.int32)) for token in tokens.tolist()]
             return np.concatenate(rows)
-        if table.format is WeightFormat.F32:
+        if table.format.floating:
             assert table.dense is not None
             return table.dense[tokens]
         assert table.row_scale is not None
@@ -58,7 +59,7 @@ class Embedding(Op):
 
     def emit(self, c: CScope) -> None:
         layout, each = c.matrix("embedding"), c.each
-        form = layout.format
+        form = layout.coding.format
         c.kernel("embedding_fp4" if form is WeightFormat.FP4 else "embedding")
         grouped = f"w + {layout.data}, w + {layout.group_scale}, {c.as_floats('w', layout.row_scale)}"
         parts = {
