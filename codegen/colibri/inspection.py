@@ -118,7 +118,7 @@ def inspect_checkpoint(path: Path, context: int | None, source: int | None = Non
         for kv in StateType:
             checkpoint = Checkpoint.open(path)
             graph = import_graph(checkpoint, ImportOptions(context, kv, source))
-            if kv is StateType.F16 and not graph.states:
+            if kv is not StateType.F32 and not graph.states:
                 continue
             quantise_graph(graph, scheme)
             warnings |= dict.fromkeys(graph.warnings)

@@ -33,7 +33,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 VIEW_NAMES = ("", "scale", "weight")
-TYPE_BYTES = {"f32": 4, "f16": 2, "int8": 1, "int16": 2, "index": 4}
+TYPE_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "int8": 1, "int16": 2, "int32": 4, "index": 4}
 
 
 class View(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class View(msgspec.Struct, frozen=True):
 
     Attributes:
         name: of `VIEW_NAMES`; empty for the buffer's only or first array.
-        type: of `TYPE_BYTES`; ``index`` is an unsigned integer of 32 bits.
+        type: of `TYPE_BYTES`; ``index`` is an unsigned integer of 32 bits, ``bf16`` the upper half of an fp32.
         shape: rows, and elements in a row where there can be several.
         offset: bytes from the start of the block.
     """

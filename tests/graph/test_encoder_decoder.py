@@ -58,7 +58,7 @@ def bits(values: np.ndarray) -> list[int]:
     return np.asarray(values, F).reshape(-1).view(np.uint32).tolist()
 
 
-@pytest.mark.parametrize("state", list(StateType))
+@pytest.mark.parametrize("state", [StateType.F32, StateType.F16])
 @pytest.mark.parametrize(("reach", "biased"), [(Reach.PAST, True), (Reach.SOURCE, True), (Reach.SOURCE, False)])
 def test_attention_in_the_written_order(reach: Reach, biased: bool, state: StateType) -> None:
     rows, heads, dim, capacity, position, source = 3, 2, 5, 24, 9, 17

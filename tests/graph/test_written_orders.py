@@ -50,7 +50,7 @@ def attend(q: np.ndarray, keys: dict[int, np.ndarray], values: dict[int, np.ndar
     return np.array([F(sum_ * inverse) for sum_ in total], F)
 
 
-@pytest.mark.parametrize("state_type", list(StateType))
+@pytest.mark.parametrize("state_type", [StateType.F32, StateType.F16])
 @pytest.mark.parametrize(("window", "capacity"), [(0, 32), (5, 5), (11, 11)])
 def test_attention(window: int, capacity: int, state_type: StateType) -> None:
     rows, heads, kv_heads, dim, calls = 7, 4, 2, 6, 4

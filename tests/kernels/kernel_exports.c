@@ -1,7 +1,10 @@
 /* kernel_exports.c: the portable kernels as functions of a shared library, for the tests. */
+#include "kernels/portable/rows_int8.h"
+
 #include "kernels/portable/add.h"
 #include "kernels/portable/add_weighted.h"
 #include "kernels/portable/attention.h"
+#include "kernels/portable/attention_int8.h"
 #include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
 #include "kernels/portable/embedding_fp4.h"
@@ -10,6 +13,7 @@
 #include "kernels/portable/keep.h"
 #include "kernels/portable/last_row.h"
 #include "kernels/portable/latent_attention.h"
+#include "kernels/portable/latent_attention_int8.h"
 #include "kernels/portable/layer_norm.h"
 #include "kernels/portable/linear.h"
 #include "kernels/portable/position_scale.h"
@@ -20,6 +24,7 @@
 #include "kernels/portable/router.h"
 #include "kernels/portable/sparse_mixer.h"
 #include "kernels/portable/state_attention.h"
+#include "kernels/portable/state_attention_int8.h"
 
 /* test_NAME(y, x, count): y = NAME(x) for each element. */
 #define EACH(name, to, from)                                \
@@ -103,6 +108,12 @@ EXPORT(attention_f16,
         const float *sinks, uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
         bool chunked, float scale),
        (out, q, k, v, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked, scale))
+EXPORT(attention_int8,
+       (float *out, const float *q, const float *k, const float *v, int8_t *keys, uint16_t *key_scales, int8_t *values,
+        uint16_t *value_scales, int32_t *scores, int8_t *query, const float *sinks, uint32_t position, uint32_t heads,
+        uint32_t kv_heads, uint32_t head_dim, uint32_t capacity, bool chunked, float scale, float qmax),
+       (out, q, k, v, keys, key_scales, values, value_scales, scores, query, sinks, position, heads, kv_heads, head_dim,
+        capacity, chunked, scale, qmax))
 EXPORT(state_attention_f32,
        (float *out, const float *q, const float *keys, const float *values, float *scores, const float *bias,
         uint32_t bias_stride, uint32_t count, uint32_t heads, uint32_t head_dim, float scale),
@@ -111,8 +122,16 @@ EXPORT(state_attention_f16,
        (float *out, const float *q, const uint16_t *keys, const uint16_t *values, float *scores, const float *bias,
         uint32_t bias_stride, uint32_t count, uint32_t heads, uint32_t head_dim, float scale),
        (out, q, keys, values, scores, bias, bias_stride, count, heads, head_dim, scale))
+EXPORT(state_attention_int8,
+       (float *out, const float *q, const int8_t *keys, const uint16_t *key_scales, const int8_t *values,
+        const uint16_t *value_scales, int32_t *scores, int8_t *query, const float *bias, uint32_t bias_stride,
+        uint32_t count, uint32_t heads, uint32_t head_dim, float scale, float qmax),
+       (out, q, keys, key_scales, values, value_scales, scores, query, bias, bias_stride, count, heads, head_dim, scale,
+        qmax))
 EXPORT(keep_f32, (float *state, const float *x, uint32_t count), (state, x, count))
 EXPORT(keep_f16, (uint16_t *state, const float *x, uint32_t count), (state, x, count))
+EXPORT(keep_int8, (int8_t *state, uint16_t *scales, const float *x, uint32_t count, uint32_t width),
+       (state, scales, x, count, width))
 EXPORT(recall, (float *x, const float *state, uint32_t count), (x, state, count))
 EXPORT(latent_attention_f32,
        (float *out, const float *q, const float *q_rope, const float *latent, const float *k_rope, float *latents,
@@ -123,6 +142,12 @@ EXPORT(latent_attention_f16,
         uint16_t *keys, float *scores, uint32_t position, uint32_t heads, uint32_t rank, uint32_t rope_dim,
         float scale),
        (out, q, q_rope, latent, k_rope, latents, keys, scores, position, heads, rank, rope_dim, scale))
+EXPORT(latent_attention_int8,
+       (float *out, const float *q, const float *q_rope, const float *latent, const float *k_rope, int8_t *latents,
+        uint16_t *latent_scales, int8_t *keys, uint16_t *key_scales, int32_t *scores, int8_t *query, uint32_t position,
+        uint32_t heads, uint32_t rank, uint32_t rope_dim, float scale, float qmax),
+       (out, q, q_rope, latent, k_rope, latents, latent_scales, keys, key_scales, scores, query, position, heads, rank,
+        rope_dim, scale, qmax))
 EXPORT(grouped_router,
        (uint32_t * index, float *weight, float *scores, float *choice, float *value, const float *correction,
         const uint32_t *sizes, uint32_t n, uint32_t groups, uint32_t kept, uint32_t k, bool softmax, bool two_best,

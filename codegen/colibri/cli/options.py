@@ -51,7 +51,7 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help="Another scheme for some matrices, such as experts=w4a8 or head=w8a16; repeatable."),
             click.option("--recipe", metavar="FILE|WORD",
                          help="All of this in a file or in a word: recipe.json, or w4a8:head=w8a16:kv=f16:context=64."),
-            click.option("--kv", type=click.Choice(["f32", "f16"]),
+            click.option("--kv", type=click.Choice(["f32", "f16", "int8"]),
                          help="Key and value states.  [default: f32]"),
             click.option("--batch", type=click.IntRange(1, 1024),
                          help="Samples in a call (sensor models).  [default: 1]"),

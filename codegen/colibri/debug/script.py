@@ -25,7 +25,8 @@ _ARGUMENTS = {
     "x86_64": ("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
 }
 
-_FORMS = {"f32": "fw", "f16": "xh", "int8": "db", "int16": "dh", "index": "uw"}  # gdb has no fp16 here: bits
+# gdb has no floats of 16 bits here: their bits
+_FORMS = {"f32": "fw", "f16": "xh", "bf16": "xh", "int8": "db", "int16": "dh", "int32": "dw", "index": "uw"}
 _SIZES = {1: "b", 2: "h", 4: "w"}
 _SHOWN = 1024  # elements, whole rows of which are shown when no row is asked for
 

@@ -15,7 +15,12 @@ from colibri.passes.kernels import KernelSet, dot_kernel, scheme_name
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
 
-_ELEMENT = {BufferKind.Q8: "int8_t", BufferKind.Q16: "int16_t"}
+_ELEMENT = {
+    BufferKind.Q8: "int8_t",
+    BufferKind.Q16: "int16_t",
+    BufferKind.INT8: "int8_t",
+    BufferKind.INT32: "int32_t",
+}
 
 
 @dataclass(frozen=True)
@@ -147,11 +152,17 @@ class Instances:
     def __init__(self, kernels: KernelSet) -> None:
         self.kernels = kernels
         self.headers: dict[str, str] = {}
+        self.inner: set[str] = set()
         self.made: dict[str, Instance] = {}
 
-    def kernel(self, stem: str) -> None:
-        """Include the header of a kernel."""
+    def kernel(self, stem: str, *, inner: bool = False) -> None:
+        """Include the header of a kernel; an inner one stands before those that call it."""
         self.headers[stem] = f"kernels/{self.kernels.folder(stem)}/{stem}.h"
+        self.inner |= {stem} if inner else set()
+
+    def order(self) -> list[str]:
+        """The headers as they are included."""
+        return [self.headers[stem] for stem in sorted(self.headers, key=lambda stem: (stem not in self.inner, stem))]
 
     def add(self, instance: Instance) -> str:
         """Register an instance; one that differs in a constant alone, such as the epsilon of a norm, gets a number."""
@@ -190,9 +201,9 @@ class CScope:
         """A statement."""
         self._function.lines.append(text)
 
-    def kernel(self, stem: str) -> None:
-        """Include the header of a kernel."""
-        self._instances.kernel(stem)
+    def kernel(self, stem: str, *, inner: bool = False) -> None:
+        """Include the header of a kernel; an inner one stands before those that call it."""
+        self._instances.kernel(stem, inner=inner)
 
     def instance(self, name: str, doc: str, params: str, body: list[str]) -> str:
         """Make a kernel with constant shapes and return its name. Ops ask in the order in which they call."""
@@ -228,6 +239,10 @@ class CScope:
             return buffer
         return self._declare(buffer, "float", buffer, "")
 
+    def integers(self, buffer: str) -> str:
+        """C name of a buffer of integers without scales."""
+        return self._declare(buffer, _ELEMENT[self._buffers[buffer].kind], buffer, "")
+
     def quantised(self, buffer: str) -> QuantisedNames:
         """C names of a quantised buffer."""
         kind = self._buffers[buffer].kind
@@ -243,12 +258,16 @@ class CScope:
             self._declare(f"{buffer}_weight", "float", buffer, "_WEIGHT"),
         )
 
-    def state(self, slot: str) -> str:
-        """Pointer to a state; its offset is in the descriptor."""
+    def state(self, slot: str, behind: int = 0) -> str:
+        """Pointer to a state, or so many bytes behind its start; its offset is in the descriptor."""
         self._function.uses_descriptor = True
         homes = self._block.homes[slot]
         base = self._placement.memory_in(f"l->{slot}_in" if len(set(homes)) > 1 else homes[0])
-        return f"colibri_at({base}, l->{slot})"
+        return f"colibri_at({base}, l->{slot}{f' + {behind}' if behind else ''})"
+
+    def rows_int8(self, slot: str, name: str) -> str:
+        """Pointers to the elements and the scales of an int8 state."""
+        return f"{self.state(slot)}, {self.state(slot, self._graph.states[name].scales_at)}"
 
     def position(self) -> str:
         """Position of the call's first row."""

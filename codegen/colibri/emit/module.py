@@ -15,7 +15,7 @@ from colibri.emit.c_module import (
     weight_doc,
 )
 from colibri.emit.model_bin import ModelBin
-from colibri.graph.graph import Graph, ModelKind, Op
+from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.weights import Vector
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
@@ -105,9 +105,13 @@ def build_module(
             scope = CScope(graph, layouts, placement, instances, block, count)
             for op in block.ops:
                 scope.emit(op)
-    headers = [instances.headers[stem] for stem in sorted(instances.headers)]
     return Module(
-        headers, list(instances.made.values()), blocks, steps, _arenas(graph, layouts, placement, rows), row_counts
+        instances.order(),
+        list(instances.made.values()),
+        blocks,
+        steps,
+        _arenas(graph, layouts, placement, rows),
+        row_counts,
     )
 
 
@@ -135,10 +139,14 @@ def _find_blocks(graph: Graph, placement: Placement, files: Sequence[ModelBin]) 
 
 
 def _formats(graph: Graph, op: Op) -> tuple[str, ...]:
-    """Of the op's matrices; those of experts are alike for all of them."""
+    """Of the op's matrices, those of experts being alike for all of them; and where scales of states begin."""
     names = [*op.weights().values(), *(op.experts()[0].values() if op.experts() else ())]
     weights = [graph.weights[name] for name in names]
-    return tuple(str(weight.coding) for weight in weights if not isinstance(weight, Vector))
+    states = [graph.states[name] for name in op.states().values()]
+    return (
+        *(str(weight.coding) for weight in weights if not isinstance(weight, Vector)),
+        *(str(state.scales_at) for state in states if state.type is StateType.I8),
+    )
 
 
 def _name_homes(block: Block, placement: Placement) -> None:

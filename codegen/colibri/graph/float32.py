@@ -19,6 +19,7 @@ LANES = 8
 # Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits: valid for |x| < 2^22.
 ROUND = np.float32(12582912.0)
 _ROUND_BITS = np.int32(0x4B400000)
+QUIET = np.float32(2.0**-100)  # rows whose largest magnitude is smaller become zeros
 _LOG2_E = np.float32(float.fromhex("0x1.715476p+0"))
 _LN2_HIGH = np.float32(float.fromhex("0x1.63p-1"))
 _LN2_LOW = np.float32(float.fromhex("-0x1.bd0106p-13"))
@@ -171,6 +172,18 @@ def to_f16(x: Float) -> NDArray[np.float16]:
     return np.where(low < F16_MAX, low, F16_MAX).astype(np.float16)
 
 
+def nearest(x: Float) -> Int:
+    """The nearest integer, ties to even; |x| < 2^22."""
+    return np.asarray(np.asarray(x + ROUND, np.float32).view(np.int32) - _ROUND_BITS)
+
+
+def clamped(x: Float, limit: int) -> Float:
+    """x within +-limit; NaN is minus the limit."""
+    most = np.float32(limit)
+    low = np.where(x > -most, x, -most)
+    return np.where(low < most, low, most)
+
+
 def quantise(x: Float, qmax: int) -> tuple[Int, Float]:
     """Quantise each row of ``x[rows, k]``.
 
@@ -180,14 +193,11 @@ def quantise(x: Float, qmax: int) -> tuple[Int, Float]:
     """
     top = np.fmax.reduce(np.abs(x), axis=1, initial=_ZERO)  # a maximum has no order; NaN is passed over
     limit = np.float32(qmax)
-    live = top >= np.float32(2.0**-100)
+    live = top >= QUIET
     safe = np.where(live, top, _ONE)
     scale = np.where(live, top / limit, _ZERO).astype(np.float32)
     inverse = np.where(live, limit / safe, _ZERO).astype(np.float32)
-    y = x * inverse[:, None]
-    y = np.where(y > -limit, y, -limit)
-    y = np.where(y < limit, y, limit)
-    return (y + ROUND).view(np.int32) - _ROUND_BITS, scale
+    return nearest(clamped(x * inverse[:, None], qmax)), scale
 
 
 def canonical(x: Float) -> Float:

@@ -25,6 +25,8 @@ class BufferKind(StrEnum):
     FLOAT = "float"  # width fp32 values
     Q8 = "q8"  # width int8 values and one fp32 scale
     Q16 = "q16"  # width int16 values and one fp32 scale
+    INT8 = "int8"  # width int8 values
+    INT32 = "int32"  # width int32 values
     ROUTE = "route"  # width pairs of expert index and fp32 weight
     TOKENS = "tokens"  # one token id
 
@@ -51,29 +53,43 @@ class StateType(StrEnum):
 
     F32 = "f32"
     F16 = "f16"
+    I8 = "int8"  # with scales, see `State`
 
     @property
     def bytes(self) -> int:
         """Size of one element."""
-        return 4 if self is StateType.F32 else 2
+        return {StateType.F32: 4, StateType.F16: 2, StateType.I8: 1}[self]
+
+
+SCALE_BYTES = 2  # of an int8 state: the upper half of an fp32
+_ALIGN = 16
 
 
 @dataclass(frozen=True)
 class State:
     """Memory that lives from call to call: ``capacity`` rows of ``width`` elements.
 
-    A ring when ``capacity`` is below the context: position p stands in row p % capacity.
+    A ring when ``capacity`` is below the context: position p stands in row p % capacity. An int8 row has a scale for
+    each of its ``pieces``; the scales of all rows stand behind all elements.
     """
 
     name: str
     type: StateType
     capacity: int
     width: int
+    pieces: int = 1
+
+    @property
+    def scales_at(self) -> int:
+        """Where the scales of an int8 state begin, in bytes; its end for the other types."""
+        elements = self.capacity * self.width * self.type.bytes
+        return elements + (-elements % _ALIGN if self.type is StateType.I8 else 0)
 
     @property
     def bytes(self) -> int:
         """Size in bytes."""
-        return self.capacity * self.width * self.type.bytes
+        scales = self.capacity * self.pieces * SCALE_BYTES if self.type is StateType.I8 else 0
+        return self.scales_at + scales
 
 
 class TensorClass(StrEnum):

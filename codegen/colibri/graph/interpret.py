@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.graph.float32 import Float, Int, canonical, matvec
+from colibri.graph.attend_int8 import to_int8
+from colibri.graph.float32 import Float, Int, canonical, matvec, to_f16
 from colibri.graph.graph import BufferKind, Graph, ModelKind, Op, StateType
 from colibri.graph.weights import AnyMatrix, Matrix, Vector
+
+States = dict[str, NDArray[Any]]  # fp32, fp16, int8, and uint16 for the scales of int8 rows
+
+
+def scales_of(state: str) -> str:
+    """What the scales ``[sequences, capacity, pieces]`` of an int8 state are called."""
+    return f"{state} scales"
 
 
 @dataclass
@@ -41,7 +50,7 @@ class Run:
         length: rows a sequence has in this call.
         position: absolute position of the first row.
         all_rows: keep every row at `LastRow`, to see the logits of each position.
-        states: name to ``[sequences, capacity, width]``.
+        states: name to ``[sequences, capacity, width]``; `scales_of` the name to those of int8 rows.
         source: rows that encode took in.
         multiplied: is told the name of each matrix, and the rows that it is multiplied with.
     """
@@ -51,7 +60,7 @@ class Run:
     length: int
     position: int
     all_rows: bool
-    states: dict[str, NDArray[np.float32] | NDArray[np.float16]]
+    states: States
     tokens: Int | None = None
     source: int = 0
     multiplied: Callable[[str, Float | Quantised], None] | None = None
@@ -83,12 +92,21 @@ class Run:
         if self.multiplied is not None:
             self.multiplied(name, x)
 
+    def keep(self, state: str, rows: Float, slots: slice | int) -> None:
+        """Put rows ``[sequences, …, width]`` into a state, as its type has them."""
+        if self.states[state].dtype == np.int8:
+            scales = self.states[scales_of(state)]
+            self.states[state][:, slots], scales[:, slots] = to_int8(rows, scales.shape[-1])
+        else:
+            self.states[state][:, slots] = to_f16(rows) if self.states[state].dtype == np.float16 else rows
+
     def positions(self) -> Int:
         """Absolute position of each row."""
         one = np.arange(self.position, self.position + self.length, dtype=np.int32)
         return np.tile(one, self.sequences)
 
 
+_DTYPES = {StateType.F32: np.float32, StateType.F16: np.float16, StateType.I8: np.int8}
 _BLOCK = 1 << 17  # weights of a large matrix that are looked at together: as doubles they stay in a cache
 
 
@@ -137,7 +155,7 @@ class Reference:
         self.sequences = sequences
         self.position = 0
         self.source = 0
-        self.states: dict[str, NDArray[np.float32] | NDArray[np.float16]] = {}
+        self.states: States = {}
         self.last: Run | None = None
         self.reset()
 
@@ -146,9 +164,10 @@ class Reference:
         self.position = 0
         self.source = 0
         for state in self.graph.states.values():
-            shape = (self.sequences, state.capacity, state.width)
-            f16 = state.type is StateType.F16
-            self.states[state.name] = np.zeros(shape, np.float16) if f16 else np.zeros(shape, np.float32)
+            self.states[state.name] = np.zeros((self.sequences, state.capacity, state.width), _DTYPES[state.type])
+            if state.type is StateType.I8:
+                shape = self.sequences, state.capacity, state.pieces
+                self.states[scales_of(state.name)] = np.zeros(shape, np.uint16)
 
     def forward(self, samples: Float) -> Float:
         """Predict ``[rows, inputs]`` to ``[rows, outputs]``; rows are independent."""

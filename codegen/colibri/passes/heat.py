@@ -46,6 +46,14 @@ def _product_passes(op: Op, layouts: Layouts) -> dict[str, int]:
 def row_bytes(buffer: Buffer, layouts: Layouts) -> int:
     """Bytes of one row, scale or route weights included, padding between rows too."""
     width = layouts.strides.get(buffer.name, buffer.width)
-    element = {BufferKind.FLOAT: 4, BufferKind.ROUTE: 8, BufferKind.Q8: 1, BufferKind.Q16: 2, BufferKind.TOKENS: 4}
+    element = {
+        BufferKind.FLOAT: 4,
+        BufferKind.ROUTE: 8,
+        BufferKind.Q8: 1,
+        BufferKind.Q16: 2,
+        BufferKind.INT8: 1,
+        BufferKind.INT32: 4,
+        BufferKind.TOKENS: 4,
+    }
     scale = 4 if buffer.kind in (BufferKind.Q8, BufferKind.Q16) else 0
     return buffer.pieces * (element[buffer.kind] * width + scale)

@@ -10,7 +10,7 @@ from math import prod
 import msgspec
 
 from colibri.boards.profile import Board, BoardKind, EmulatorKind, Holds, MemoryKind
-from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind
+from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind, StateType
 from colibri.package import TYPE_BYTES, Block, Memory, Span, View
 from colibri.passes.heat import CONTEXT, heat
 from colibri.passes.pack import Layouts, aligned
@@ -61,7 +61,14 @@ class Placement:
         return f"c->memory[{self.block_constant(block) if isinstance(block, int) else block}]"
 
 
-_TYPES = {BufferKind.FLOAT: "f32", BufferKind.Q8: "int8", BufferKind.Q16: "int16", BufferKind.ROUTE: "index"}
+_TYPES = {
+    BufferKind.FLOAT: "f32",
+    BufferKind.Q8: "int8",
+    BufferKind.Q16: "int16",
+    BufferKind.INT8: "int8",
+    BufferKind.INT32: "int32",
+    BufferKind.ROUTE: "index",
+}
 
 
 def buffer_views(buffer: Buffer, rows: int, stride: int, offset: int) -> tuple[View, ...]:
@@ -70,7 +77,7 @@ def buffer_views(buffer: Buffer, rows: int, stride: int, offset: int) -> tuple[V
     width = stride if buffer.kind in (BufferKind.Q8, BufferKind.Q16) else buffer.width
     first = View("", _TYPES[buffer.kind], (rows, width), offset)
     behind = offset + view_bytes(first)
-    if buffer.kind is BufferKind.FLOAT:
+    if buffer.kind in (BufferKind.FLOAT, BufferKind.INT8, BufferKind.INT32):
         return (first,)
     if buffer.kind is BufferKind.ROUTE:
         return first, View("weight", "f32", (rows, width), behind)
@@ -253,5 +260,8 @@ def _views(name: str, offset: int, graph: Graph, views: Mapping[str, tuple[View,
     """The arrays of a buffer or state where it stands; none of the context."""
     if name in graph.states:
         state = graph.states[name]
-        return (View("", str(state.type), (state.capacity, state.width), offset),)
+        rows = View("", str(state.type), (state.capacity, state.width), offset)
+        if state.type is not StateType.I8:
+            return (rows,)
+        return rows, View("scale", "bf16", (state.capacity, state.pieces), offset + state.scales_at)
     return tuple(msgspec.structs.replace(view, offset=offset + view.offset) for view in views.get(name, ()))

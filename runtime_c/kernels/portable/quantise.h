@@ -24,19 +24,24 @@ static inline float colibri_largest(const float *x, int k)
     return colibri_from_bits(top);
 }
 
-static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, const float *restrict x, int k,
-                                     int stride, float qmax)
+/* The same with the largest magnitude given, and no padding; returns the scale. */
+static inline float colibri_quantise8_by(int8_t *restrict y, const float *restrict x, int k, float top, float qmax)
 {
-    const float top = colibri_largest(x, k);
     const bool live = top >= COLIBRI_QUIET;
     const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
-    *scale = colibri_choose(live, top / qmax, 0.0f);
     for (int i = 0; i < k; i++) {
         float value = x[i] * inverse;
         value = colibri_choose(value > -qmax, value, -qmax);
         value = colibri_choose(value < qmax, value, qmax);
         y[i] = (int8_t)colibri_nearest(value);
     }
+    return colibri_choose(live, top / qmax, 0.0f);
+}
+
+static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, const float *restrict x, int k,
+                                     int stride, float qmax)
+{
+    *scale = colibri_quantise8_by(y, x, k, colibri_largest(x, k), qmax);
     for (int i = k; i < stride; i++) {
         y[i] = 0;
     }

@@ -288,7 +288,8 @@ class Builder:
             self.op(PositionScale(layer, "tables", heads["q"], "temperature", n.q_width))
         window = form.window(layer)
         capacity = min(window, n.context) if window else n.context
-        states = [State(f"layers.{layer}.{kind}", self.options.kv, capacity, n.kv_width) for kind in ("key", "value")]
+        kv = self.options.kv
+        states = [State(f"layers.{layer}.{kind}", kv, capacity, n.kv_width, n.kv_heads) for kind in ("key", "value")]
         self.graph.states.update({state.name: state for state in states})
         out = self.floats("attended", n.q_width)
         dims = (n.heads, n.kv_heads, n.head_dim, capacity, window if window < n.context else 0)
@@ -300,7 +301,7 @@ class Builder:
             self.graph.weights[sinks] = Vector(self.checkpoint.take(f"{prefix}.self_attn.sinks", (n.heads,), "heads"))
         inputs = heads["q"], heads["k"], "v", out, keys, values
         chunked = form.chunked and window != 0
-        self.op(Attention(layer, part, *inputs, *dims, scale, self.options.kv, sinks, chunked and window < n.context))
+        self.op(Attention(layer, part, *inputs, *dims, scale, kv, sinks, chunked and window < n.context))
         self._project(layer, "o", out, "projected", n.hidden, n.q_width, form)
         self.op(Add(layer, part, "x", "projected", n.hidden))
 

@@ -160,7 +160,7 @@ def _encode(build: Builder, encoder: _Stack, decoder: _Stack, table: str, form: 
     n, kv = build.numbers, build.options.kv
     _state(build, "encoder.x", StateType.F32, encoder.longest, n.hidden)
     for slot in ("key", "value"):
-        _state(build, f"encoder.{slot}", kv, encoder.longest, n.q_width)
+        _state(build, f"encoder.{slot}", kv, encoder.longest, n.q_width, n.heads)
     tokens = build.graph.buffer(Graph.INPUT, BufferKind.TOKENS, 1)
     x = build.floats("x", n.hidden)
     build.op(Embedding(None, "embedding", tokens, x, table, n.vocab, n.hidden))
@@ -185,13 +185,13 @@ def _encode(build: Builder, encoder: _Stack, decoder: _Stack, table: str, form: 
         number = decoder.first + layer
         _recall_x(build, number)
         for slot in ("key", "value"):
-            _state(build, f"layers.{number}.source_{slot}", kv, encoder.longest, n.q_width)
+            _state(build, f"layers.{number}.source_{slot}", kv, encoder.longest, n.q_width, n.heads)
         tensor = f"decoder.block.{layer}.layer.1.EncDecAttention"
         _keys_and_values(build, number, "source_", "x", tensor, f"layers.{number}")
 
 
-def _state(build: Builder, name: str, kind: StateType, rows: int, width: int) -> None:
-    build.graph.states[name] = State(name, kind, rows, width)
+def _state(build: Builder, name: str, kind: StateType, rows: int, width: int, pieces: int = 1) -> None:
+    build.graph.states[name] = State(name, kind, rows, width, pieces)
 
 
 def _keep_x(build: Builder, layer: int | None, x: str = "x") -> None:
@@ -212,7 +212,7 @@ def _decode(build: Builder, decoder: _Stack, source: int, table: str, form: Mixt
     for layer in range(decoder.layers):
         number, tensor = decoder.first + layer, f"decoder.block.{layer}.layer"
         for slot in ("key", "value"):
-            _state(build, f"layers.{number}.{slot}", kv, decoder.longest, n.q_width)
+            _state(build, f"layers.{number}.{slot}", kv, decoder.longest, n.q_width, n.heads)
         build.norm(number, "attention_norm", f"{tensor}.0.layer_norm", "x", "normed", n.hidden)
         own = f"layers.{number}"
         _keys_and_values(build, number, "", "normed", f"{tensor}.0.SelfAttention", own)
@@ -240,13 +240,12 @@ def _head(build: Builder) -> None:
 
 def _keys_and_values(build: Builder, layer: int, kind: str, x: str, tensor: str, states: str) -> None:
     """Project x and keep the results in the states ``STATES.[KIND]key`` and ``value``."""
-    n = build.numbers
+    n, kv = build.numbers, build.options.kv
     for slot, state in (("k", "key"), ("v", "value")):
         out = _linear(build, layer, f"{kind}{slot}", x, slot, n.q_width, n.hidden, f"{tensor}.{slot}")
         name = f"{states}.{kind}{state}"
-        build.op(
-            Keep(layer, f"layer {layer} / attention", f"{kind}{state}_state", out, name, n.q_width, build.options.kv)
-        )
+        part = f"layer {layer} / attention"
+        build.op(Keep(layer, part, f"{kind}{state}_state", out, name, n.q_width, kv, n.heads))
 
 
 def _attend(

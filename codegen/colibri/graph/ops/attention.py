@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree, to_f16
-from colibri.graph.graph import Buffer, BufferKind, Op, StateType
+from colibri.graph.attend_int8 import attend, attention_scratch, int8_passes, query_max
+from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree
+from colibri.graph.graph import Buffer, Op, StateType
+from colibri.graph.interpret import scales_of
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -25,7 +28,8 @@ class Attention(Op):
     Scores are q.k (8 lanes) times ``scale``; the softmax sum runs in 8 lanes by absolute position; values are added
     in ascending position and multiplied by the reciprocal of the sum at the end. ``window`` counts the current
     position; 0 means none; with ``chunked`` it is not the last positions that are seen, but those of the same multiple
-    of the window. A head's sink is a score without a value: it joins the maximum and, last, the sum.
+    of the window. A head's sink is a score without a value: it joins the maximum and, last, the sum. With int8 states
+    all this is done in integers, see `attend_int8`.
 
     Source: Attention Is All You Need, section 3.2; GQA (arXiv 2305.13245); Mixtral's window as in transformers'
     `sliding_window_overlay`: key > query - window.
@@ -57,7 +61,7 @@ class Attention(Op):
         return {"sinks": self.sinks} if self.sinks else {}
 
     def scratch(self) -> tuple[Buffer, ...]:
-        return (Buffer("scores", BufferKind.FLOAT, self.capacity, fixed_rows=1),)
+        return attention_scratch(self.state_type, self.capacity, self.head_dim)
 
     def states(self) -> dict[str, str]:
         return {"key_state": self.key_state, "value_state": self.value_state}
@@ -65,6 +69,9 @@ class Attention(Op):
     def passes(self) -> dict[str, int]:
         """For each position in reach, every head loads its q, and loads and stores its part of ``out``."""
         shared, reach = self.heads // self.kv_heads, self.capacity
+        if self.state_type is StateType.I8:
+            states = {self.key_state: shared, self.value_state: shared}
+            return {**states, **int8_passes(self.heads, self.capacity, self.head_dim), self.q: 2}
         states = {self.key_state: shared, self.value_state: shared}
         return {**states, "scores": 2 * self.heads, self.q: reach, self.out: 2 * reach + 3}
 
@@ -90,15 +97,13 @@ class Attention(Op):
         out = np.empty_like(q)
         if self.window == 0 or run.position + run.length <= self.capacity:
             for name, rows in new.items():
-                stored = to_f16(rows) if self.state_type is StateType.F16 else rows
-                run.states[name][:, run.position : run.position + run.length] = stored
+                run.keep(name, rows, slice(run.position, run.position + run.length))
             self._attend(run, q, out, 0, run.length)
         else:  # the ring wraps: one row at a time, as the board does it
             for row in range(run.length):
                 slot = (run.position + row) % self.capacity
                 for name, rows in new.items():
-                    stored = to_f16(rows) if self.state_type is StateType.F16 else rows
-                    run.states[name][:, slot] = stored[:, row]
+                    run.keep(name, rows[:, row], slot)
                 self._attend(run, q, out, row, row + 1)
         run.floats[self.out] = out.reshape(run.sequences * run.length, -1)
 
@@ -119,6 +124,9 @@ class Attention(Op):
         group = self.heads // self.kv_heads
         sinks = run.vector(self.sinks) if self.sinks else np.full(self.heads, -np.inf, np.float32)
         at_once = max(1, _ELEMENTS_AT_ONCE // (masked.size * LANES))
+        if self.state_type is StateType.I8:
+            self._attend_int8(run, q[:, start:stop], out[:, start:stop], slots, masked)
+            return
         for head in range(self.heads):
             columns = slice(head // group * self.head_dim, (head // group + 1) * self.head_dim)
             for low in range(0, run.sequences, at_once):
@@ -141,7 +149,26 @@ class Attention(Op):
                     whole = whole + exp(sinks[head] - top)
                 out[some, start:stop, head] = total * (np.float32(1.0) / whole)[..., None]
 
+    def _attend_int8(self, run: Run, q: Float, out: Float, slots: NDArray[np.intp], masked: NDArray[np.bool_]) -> None:
+        """Heads one by one; ``q`` and ``out`` are ``[sequences, rows, heads, head_dim]``."""
+        sinks = run.vector(self.sinks) if self.sinks else None
+        at_once = max(1, _ELEMENTS_AT_ONCE // (masked.size * LANES))
+        for head in range(self.heads):
+            shared = head // (self.heads // self.kv_heads)
+            columns = slice(shared * self.head_dim, (shared + 1) * self.head_dim)
+            sink = None if sinks is None else sinks[head]
+            for low in range(0, run.sequences, at_once):
+                some = slice(low, low + at_once)
+                keys, values = (
+                    (run.states[name][some, slots, columns], run.states[scales_of(name)][some, slots, shared])
+                    for name in (self.key_state, self.value_state)
+                )
+                out[some, :, head] = attend([q[some, :, head]], [keys], values, masked, self.scale, sink=sink)
+
     def emit(self, c: CScope) -> None:
+        if self.state_type is StateType.I8:
+            self._emit_int8(c)
+            return
         c.kernel("attention")
         each = c.each
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
@@ -169,5 +196,39 @@ class Attention(Op):
         c.line(
             f"{name}({c.floats(self.out)}, {c.floats(self.q)}, {c.floats(self.k)}, {c.floats(self.v)}, "
             f"{c.state('key_state')}, {c.state('value_state')}, {c.floats('scores')}, "
+            f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()});"
+        )
+
+    def _emit_int8(self, c: CScope) -> None:
+        c.kernel("attention_int8")
+        c.kernel("rows_int8", inner=True)
+        each = c.each
+        q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        window = f", {'chunks of' if self.chunked else 'window'} {self.window}" if self.window else ""
+        ring = f"_{'in' if self.chunked else 'of'}_{self.capacity}" if self.window else ""
+        states = "key_state, key_scales, value_state, value_scales"
+        name = c.instance(
+            f"attention_int8_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}{ring}",
+            f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
+            f"states [{self.capacity}][{kv_width}] int8, scales [{self.capacity}][{self.kv_heads}]{window}",
+            "float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
+            "int8_t *restrict key_state, uint16_t *restrict key_scales, int8_t *restrict value_state, "
+            "uint16_t *restrict value_scales, int32_t *restrict scores, int8_t *restrict query, "
+            + ("const uint8_t *restrict sinks, " if self.sinks else "")
+            + "uint32_t position",
+            each.loop(
+                [
+                    f"colibri_attention_int8({each.at('out', q_width)}, {each.at('q', q_width)}, "
+                    f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, {states}, scores, query, "
+                    f"{c.as_floats('sinks', 0) if self.sinks else 'NULL'}, {each.offset('position')}, {self.heads}, "
+                    f"{self.kv_heads}, {self.head_dim}, {self.capacity}, {'true' if self.chunked else 'false'}, "
+                    f"{c.float_literal(self.scale)}, {query_max(self.head_dim)}.0f);",
+                ]
+            ),
+        )
+        keys, values = c.rows_int8("key_state", self.key_state), c.rows_int8("value_state", self.value_state)
+        c.line(
+            f"{name}({c.floats(self.out)}, {c.floats(self.q)}, {c.floats(self.k)}, {c.floats(self.v)}, "
+            f"{keys}, {values}, {c.integers('scores')}, {c.integers('query')}, "
             f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()});"
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colibri.graph.float32 import to_f16
 from colibri.graph.graph import Op, StateType
 
 if TYPE_CHECKING:
@@ -15,13 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Keep(Op):
-    """``state[position + row] = x[row]``, rounded to nearest even where the state is fp16."""
+    """``state[position + row] = x[row]``, rounded to nearest even where the state is fp16; see `to_int8` for int8.
+
+    Attributes:
+        pieces: of a row, each with a scale of its own in an int8 state.
+    """
 
     slot: str
     x: str
     state: str
     width: int
     state_type: StateType
+    pieces: int = 1
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
@@ -33,15 +37,17 @@ class Keep(Op):
         return {self.slot: self.state}
 
     def signature(self) -> tuple[object, ...]:
-        return ("keep", self.slot, self.x, self.width, self.state_type)
+        return ("keep", self.slot, self.x, self.width, self.state_type, self.pieces)
 
     def reference(self, run: Run) -> None:
         rows = run.floats[self.x].reshape(run.sequences, run.length, self.width)
-        stored = to_f16(rows) if self.state_type is StateType.F16 else rows
-        run.states[self.state][:, run.position : run.position + run.length] = stored
+        run.keep(self.state, rows, slice(run.position, run.position + run.length))
 
     def emit(self, c: CScope) -> None:
         c.kernel("keep")
+        if self.state_type is StateType.I8:
+            self._emit_int8(c)
+            return
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
         name = c.instance(
             f"keep_{self.state_type}_{c.rows}x{self.width}",
@@ -50,3 +56,15 @@ class Keep(Op):
             [f"colibri_keep_{self.state_type}(state + position * {self.width}, x, {c.rows * self.width});"],
         )
         c.line(f"{name}({c.state(self.slot)}, {c.floats(self.x)}, {c.position()});")
+
+    def _emit_int8(self, c: CScope) -> None:
+        name = c.instance(
+            f"keep_int8_{c.rows}x{self.pieces}x{self.width // self.pieces}",
+            f"state[position...][{self.width}] int8 and scales [{self.pieces}] = x[{c.rows}][{self.width}]",
+            "int8_t *restrict state, uint16_t *restrict scales, const float *restrict x, uint32_t position",
+            [
+                f"colibri_keep_int8(state + position * {self.width}, scales + position * {self.pieces}, x, "
+                f"{c.rows * self.pieces}, {self.width // self.pieces});"
+            ],
+        )
+        c.line(f"{name}({c.rows_int8(self.slot, self.state)}, {c.floats(self.x)}, {c.position()});")

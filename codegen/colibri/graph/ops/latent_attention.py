@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colibri.graph.float32 import LANES, exp, lane_dot, lane_tree, to_f16
-from colibri.graph.graph import Buffer, BufferKind, Op, StateType
+from colibri.graph.attend_int8 import Rows, attend, attention_scratch, int8_passes, query_max
+from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree
+from colibri.graph.graph import Buffer, Op, StateType
+from colibri.graph.interpret import scales_of
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -22,6 +24,7 @@ class LatentAttention(Op):
     Shapes: q ``[rows, heads * rank]`` (queries taken into the latent space), q_rope ``[rows, heads * rope_dim]``,
     latent ``[rows, rank]``, k_rope ``[rows, rope_dim]``, out ``[rows, heads * rank]``. A score is q.latent plus
     q_rope.k_rope (8 lanes each), times ``scale``; the values are the latents themselves, added as `Attention` adds.
+    With int8 states all this is done in integers, see `attend_int8`.
 
     Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1, with the matrices taken into the query and the output.
     """
@@ -47,7 +50,7 @@ class LatentAttention(Op):
         return (self.out,)
 
     def scratch(self) -> tuple[Buffer, ...]:
-        return (Buffer("scores", BufferKind.FLOAT, self.capacity, fixed_rows=1),)
+        return attention_scratch(self.state_type, self.capacity, self.rank + self.rope_dim)
 
     def states(self) -> dict[str, str]:
         return {"latent_state": self.latent_state, "rope_state": self.rope_state}
@@ -56,6 +59,9 @@ class LatentAttention(Op):
         """For each position in reach, every head loads its query, and loads and stores its part of ``out``."""
         reach = self.capacity
         states = {self.latent_state: 2 * self.heads, self.rope_state: self.heads}
+        if self.state_type is StateType.I8:
+            inner = int8_passes(self.heads, self.capacity, self.rank)
+            return {**states, **inner, self.q: 2, self.q_rope: 2}
         return {**states, "scores": 2 * self.heads, self.q: reach, self.q_rope: reach, self.out: 2 * reach + 3}
 
     def signature(self) -> tuple[object, ...]:
@@ -66,11 +72,13 @@ class LatentAttention(Op):
     def reference(self, run: Run) -> None:
         rows, past = (run.sequences, run.length), slice(run.position, run.position + run.length)
         for state, buffer in ((self.latent_state, self.latent), (self.rope_state, self.k_rope)):
-            new = run.floats[buffer].reshape(*rows, -1)
-            run.states[state][:, past] = to_f16(new) if self.state_type is StateType.F16 else new
+            run.keep(state, run.floats[buffer].reshape(*rows, -1), past)
         q = run.floats[self.q].reshape(*rows, self.heads, self.rank)
         turned = run.floats[self.q_rope].reshape(*rows, self.heads, self.rope_dim)
         seen = run.position + run.length
+        if self.state_type is StateType.I8:
+            self._attend_int8(run, q, turned, seen)
+            return
         latents = run.states[self.latent_state][:, :seen].astype(np.float32)
         keys = run.states[self.rope_state][:, :seen].astype(np.float32)
         out = np.empty_like(q)
@@ -90,7 +98,26 @@ class LatentAttention(Op):
                 out[:, row, head] = total * (np.float32(1.0) / lane_tree(lanes))[:, None]
         run.floats[self.out] = out.reshape(run.sequences * run.length, -1)
 
+    def _attend_int8(self, run: Run, q: Float, turned: Float, seen: int) -> None:
+        latents, keys = (
+            (run.states[name][:, :seen], run.states[scales_of(name)][:, :seen, 0])
+            for name in (self.latent_state, self.rope_state)
+        )
+        parts: list[Rows] = [latents, keys]
+        out = np.empty_like(q)
+        for row in range(run.length):
+            reach = run.position + row + 1
+            near = [(elements[:, :reach], scales[:, :reach]) for elements, scales in parts]
+            visible = np.zeros((1, reach), np.bool_)
+            for head in range(self.heads):
+                queries = [one[:, row : row + 1, head] for one in (q, turned)]
+                out[:, row, head] = attend(queries, near, near[0], visible, self.scale)[:, 0]
+        run.floats[self.out] = out.reshape(run.sequences * run.length, -1)
+
     def emit(self, c: CScope) -> None:
+        if self.state_type is StateType.I8:
+            self._emit_int8(c)
+            return
         c.kernel("latent_attention")
         each = c.each
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
@@ -119,3 +146,31 @@ class LatentAttention(Op):
             f"{name}({buffers}, {c.state('latent_state')}, {c.state('rope_state')}, {c.floats('scores')}, "
             f"{c.position()});"
         )
+
+    def _emit_int8(self, c: CScope) -> None:
+        c.kernel("latent_attention_int8")
+        c.kernel("rows_int8", inner=True)
+        each = c.each
+        q_width, rope_width = self.heads * self.rank, self.heads * self.rope_dim
+        name = c.instance(
+            f"latent_attention_int8_{c.rows}x{self.heads}x{self.rank}x{self.rope_dim}",
+            f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], q_rope[{c.rows}][{rope_width}], "
+            f"latent[{c.rows}][{self.rank}], k_rope[{c.rows}][{self.rope_dim}]; states "
+            f"[{self.capacity}][{self.rank}] and [{self.capacity}][{self.rope_dim}] int8, scales [{self.capacity}]",
+            "float *restrict out, const float *restrict q, const float *restrict q_rope, "
+            "const float *restrict latent, const float *restrict k_rope, "
+            "int8_t *restrict latent_state, uint16_t *restrict latent_scales, int8_t *restrict rope_state, "
+            "uint16_t *restrict rope_scales, int32_t *restrict scores, int8_t *restrict query, uint32_t position",
+            each.loop(
+                [
+                    f"colibri_latent_attention_int8({each.at('out', q_width)}, {each.at('q', q_width)}, "
+                    f"{each.at('q_rope', rope_width)}, {each.at('latent', self.rank)}, "
+                    f"{each.at('k_rope', self.rope_dim)}, latent_state, latent_scales, rope_state, rope_scales, "
+                    f"scores, query, {each.offset('position')}, {self.heads}, {self.rank}, {self.rope_dim}, "
+                    f"{c.float_literal(self.scale)}, {query_max(self.rank + self.rope_dim)}.0f);",
+                ]
+            ),
+        )
+        buffers = ", ".join(c.floats(buffer) for buffer in (self.out, *self.reads()))
+        latents, keys = c.rows_int8("latent_state", self.latent_state), c.rows_int8("rope_state", self.rope_state)
+        c.line(f"{name}({buffers}, {latents}, {keys}, {c.integers('scores')}, {c.integers('query')}, {c.position()});")

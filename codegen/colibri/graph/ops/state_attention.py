@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from colibri.graph.attend_int8 import attend, attention_scratch, int8_passes, query_max
 from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree
-from colibri.graph.graph import Buffer, BufferKind, Op, StateType
+from colibri.graph.graph import Buffer, Op, StateType
+from colibri.graph.interpret import scales_of
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
@@ -29,7 +31,8 @@ class StateAttention(Op):
 
     Shapes: q and out ``[rows, heads * head_dim]``; states ``[capacity, heads * head_dim]``. Scores are q.k (8 lanes)
     times ``scale``, plus the bias of head and distance; the softmax sum runs in 8 lanes by the row's index; values are
-    added in ascending order and multiplied by the reciprocal of the sum at the end.
+    added in ascending order and multiplied by the reciprocal of the sum at the end. With int8 states all
+    this is done in integers, see `attend_int8`.
 
     Attributes:
         bias: weight ``[heads, distances]``, at index key - query + capacity - 1: ``capacity`` distances where the past
@@ -61,7 +64,7 @@ class StateAttention(Op):
         return {"distance_bias": self.bias} if self.bias else {}
 
     def scratch(self) -> tuple[Buffer, ...]:
-        return (Buffer("scores", BufferKind.FLOAT, self.capacity, fixed_rows=1),)
+        return attention_scratch(self.state_type, self.capacity, self.head_dim)
 
     def states(self) -> dict[str, str]:
         slot = "source_" if self.reach is Reach.SOURCE else ""
@@ -69,6 +72,8 @@ class StateAttention(Op):
 
     def passes(self) -> dict[str, int]:
         """For each row in reach, every head loads its q, and loads and stores its part of ``out``."""
+        if self.state_type is StateType.I8:
+            return {**int8_passes(self.heads, self.capacity, self.head_dim), self.q: 2}
         return {"scores": 2 * self.heads, self.q: self.capacity, self.out: 2 * self.capacity + 3}
 
     def signature(self) -> tuple[object, ...]:
@@ -88,21 +93,34 @@ class StateAttention(Op):
         masked = (seen > rows) & (self.reach is Reach.PAST)
         q = run.floats[self.q].reshape(run.sequences, run.length, self.heads, self.head_dim)
         out = np.empty_like(q)
+        distance = np.minimum(seen - rows + self.capacity - 1, self.distances - 1)  # beyond it all is masked
         for head in range(self.heads):
             columns = slice(head * self.head_dim, (head + 1) * self.head_dim)
+            if self.state_type is StateType.I8:
+                near, own = (
+                    (run.states[name][:, :count, columns], run.states[scales_of(name)][:, :count, head])
+                    for name in (self.key_state, self.value_state)
+                )
+                bias = run.vector(self.bias)[head][distance] if self.bias else None
+                hidden = np.broadcast_to(masked, (run.length, count))
+                out[:, :, head] = attend([q[:, :, head]], [near], own, hidden, self.scale, bias=bias)
+                continue
             keys = run.states[self.key_state][:, :count, columns].astype(np.float32)
             values = run.states[self.value_state][:, :count, columns].astype(np.float32)
             scores = lane_dot(q[:, :, head, None], keys[:, None]) * np.float32(self.scale)
             if self.bias:
-                distance = np.minimum(seen - rows + self.capacity - 1, self.distances - 1)  # beyond it all is masked
                 scores = scores + run.vector(self.bias)[head][distance]
             out[:, :, head] = _softmax_sum(np.where(masked, np.float32(-np.inf), scores), masked, values)
         run.floats[self.out] = out.reshape(run.sequences * run.length, -1)
 
     def emit(self, c: CScope) -> None:
-        c.kernel("state_attention")
+        int8 = self.state_type is StateType.I8
+        c.kernel("state_attention_int8" if int8 else "state_attention")
+        if int8:
+            c.kernel("rows_int8", inner=True)
         each, width = c.each, self.heads * self.head_dim
-        element = "float" if self.state_type is StateType.F32 else "uint16_t"
+        element = {StateType.F32: "float", StateType.F16: "uint16_t", StateType.I8: "int8_t"}[self.state_type]
+        scratch = "int32_t *restrict scores, int8_t *restrict query, " if int8 else "float *restrict scores, "
         past = self.reach is Reach.PAST
         count = f"{each.offset('position')} + 1" if past else "source"
         bias = "NULL"
@@ -110,25 +128,36 @@ class StateAttention(Op):
             bias = f"{c.as_floats('bias', 0)} + {self.capacity - 1} - {each.offset('position').replace('+', '-')}"
         known = "position" if past else "position, uint32_t source" if self.bias else "source"
         shape = f"{c.rows}x{self.heads}x{self.head_dim}_{'of' if past else 'source'}_{self.capacity}"
+        states = (
+            "key_state, key_scales, value_state, value_scales, scores, query"
+            if int8
+            else "key_state, value_state, scores"
+        )
+        most = f", {query_max(self.head_dim)}.0f" if int8 else ""
         name = c.instance(
-            f"state_attention{'_biased' if self.bias else ''}_{shape}",
+            f"state_attention{'_int8' if int8 else ''}{'_biased' if self.bias else ''}_{shape}",
             f"out[{c.rows}][{width}] from q[{c.rows}][{width}]; states [{self.capacity}][{width}] {self.state_type}, "
+            + (f"scales [{self.capacity}][{self.heads}], " if int8 else "")
             + ("the past" if past else "the whole source")
             + (f"; bias [{self.heads}][{self.distances}]" if self.bias else ""),
             f"float *restrict out, const float *restrict q, const {element} *restrict key_state, "
-            f"const {element} *restrict value_state, float *restrict scores, "
+            + ("const uint16_t *restrict key_scales, " if int8 else "")
+            + f"const {element} *restrict value_state, "
+            + ("const uint16_t *restrict value_scales, " if int8 else "")
+            + scratch
             + ("const uint8_t *restrict bias, " if self.bias else "")
             + f"uint32_t {known}",
             each.loop(
                 [
                     f"colibri_state_attention_{self.state_type}({each.at('out', width)}, {each.at('q', width)}, "
-                    f"key_state, value_state, scores, {bias}, {self.distances}, {count}, {self.heads}, "
-                    f"{self.head_dim}, {c.float_literal(self.scale)});",
+                    f"{states}, {bias}, {self.distances}, {count}, {self.heads}, "
+                    f"{self.head_dim}, {c.float_literal(self.scale)}{most});",
                 ]
             ),
         )
-        keys, values = map(c.state, self.states())
-        arguments = [c.floats(self.out), c.floats(self.q), keys, values, c.floats("scores")]
+        keys, values = (c.rows_int8(*one) if int8 else c.state(one[0]) for one in self.states().items())
+        arguments = [c.floats(self.out), c.floats(self.q), keys, values]
+        arguments += [c.integers("scores"), c.integers("query")] if int8 else [c.floats("scores")]
         arguments += [c.weight("distance_bias")] if self.bias else []
         arguments += [c.position()] if past or self.bias else []
         arguments += [] if past else [c.source()]

@@ -1,0 +1,75 @@
+/* rows_int8.h: the two products of attention with rows of 8 bits, exactly.
+ *
+ * Rows stand stride bytes apart, at any address. |x|, |rows| <= 127. No int32 sum overflows, in any order: see
+ * softmax_int8.h.
+ */
+#ifndef COLIBRI_ROWS_INT8_H
+#define COLIBRI_ROWS_INT8_H
+
+#include <stdint.h>
+
+/* sums[i] = rows[i] . x. Four rows share what is loaded of x. */
+static inline void colibri_dot_rows_int8(int32_t *restrict sums, const int8_t *restrict x, const int8_t *restrict rows,
+                                         uint32_t stride, uint32_t count, uint32_t width)
+{
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        const int8_t *restrict row = rows + i * stride;
+        int32_t sum0 = 0;
+        int32_t sum1 = 0;
+        int32_t sum2 = 0;
+        int32_t sum3 = 0;
+        for (uint32_t d = 0; d < width; d++) {
+            sum0 += x[d] * row[d];
+            sum1 += x[d] * row[stride + d];
+            sum2 += x[d] * row[2 * stride + d];
+            sum3 += x[d] * row[3 * stride + d];
+        }
+        sums[i] = sum0;
+        sums[i + 1] = sum1;
+        sums[i + 2] = sum2;
+        sums[i + 3] = sum3;
+    }
+    for (; i < count; i++) {
+        int32_t sum = 0;
+        for (uint32_t d = 0; d < width; d++) {
+            sum += x[d] * rows[i * stride + d];
+        }
+        sums[i] = sum;
+    }
+}
+
+/* out[d] = (float)(sum of weights[i] * rows[i][d]) * factor. Weights are within 0..32767. */
+static inline void colibri_sum_rows_int8(float *restrict out, const int32_t *restrict weights,
+                                         const int8_t *restrict rows, uint32_t stride, uint32_t count, uint32_t width,
+                                         float factor)
+{
+    uint32_t d = 0;
+    for (; d + 4 <= width; d += 4) {
+        const int8_t *restrict row = rows + d;
+        int32_t sum0 = 0;
+        int32_t sum1 = 0;
+        int32_t sum2 = 0;
+        int32_t sum3 = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            sum0 += weights[i] * row[0];
+            sum1 += weights[i] * row[1];
+            sum2 += weights[i] * row[2];
+            sum3 += weights[i] * row[3];
+            row += stride;
+        }
+        out[d] = (float)sum0 * factor;
+        out[d + 1] = (float)sum1 * factor;
+        out[d + 2] = (float)sum2 * factor;
+        out[d + 3] = (float)sum3 * factor;
+    }
+    for (; d < width; d++) {
+        int32_t sum = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            sum += weights[i] * rows[i * stride + d];
+        }
+        out[d] = (float)sum * factor;
+    }
+}
+
+#endif
