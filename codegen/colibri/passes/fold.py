@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colibri.errors import BadInput, shown
 from colibri.graph.float32 import Float
@@ -107,7 +106,7 @@ def _apply(graph: Graph, place: Place, factors: Float) -> None:
     for name in place.vectors:
         vector = graph.weights[name]
         assert isinstance(vector, Vector)
-        graph.weights[name] = replace(vector, values=_finite(vector.values * inverse, name))
+        graph.weights[name] = replace(vector, values=_times(vector.values, inverse, name))
     for name in place.rows:
         graph.weights[name] = _with_rows(graph.matrix(name), name, inverse)
     columns = place.columns(factors)
@@ -118,7 +117,7 @@ def _apply(graph: Graph, place: Place, factors: Float) -> None:
 
 def _columns(rows: Matrix, name: str, factors: Float) -> Matrix:
     assert rows.dense is not None
-    return replace(rows, dense=_finite(rows.dense * factors, name))
+    return replace(rows, dense=_times(rows.dense, factors, name))
 
 
 def _with_rows(matrix: AnyMatrix, name: str, factors: Float) -> AnyMatrix:
@@ -157,13 +156,14 @@ class _ScaledRows:
     def _made(self, rows: Matrix, begin: int) -> Matrix:
         factors = self.factors[begin : begin + rows.shape[0]]
         assert rows.dense is not None
-        dense = _finite(rows.dense * factors[:, None], self.name)
-        return replace(rows, dense=dense, bias=None if rows.bias is None else _finite(rows.bias * factors, self.name))
+        dense = _times(rows.dense, factors[:, None], self.name)
+        return replace(rows, dense=dense, bias=None if rows.bias is None else _times(rows.bias, factors, self.name))
 
 
-def _finite(values: NDArray[np.float32], name: str) -> Float:
-    if not np.isfinite(values).all():
-        raise BadInput(
-            f"folded scales make '{name}' larger than fp32 holds", where="recipe", hint="leave out its folds"
-        )
-    return values
+def _times(values: Float, factors: Float, name: str) -> Float:
+    with np.errstate(over="ignore"):
+        products = values * factors
+    if not np.isfinite(products).all():
+        what = f"folded scales make '{name}' larger than fp32 holds"
+        raise BadInput(what, where="recipe", hint="leave out its folds")
+    return products

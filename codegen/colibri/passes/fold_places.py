@@ -114,11 +114,13 @@ def find_places(graph: Graph, kinds: Collection[PlaceKind] = tuple(PlaceKind)) -
 class _Search:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._users: dict[str, list[int]] = {}  # weight or state -> ops
+        self._users: dict[str, list[int]] = {}  # of a weight: ops
+        self._state_users: dict[str, list[int]] = {}
         for index, op in enumerate(graph.ops):
-            slots = [op.weights(), op.states(), *op.experts()]
-            for name in (name for names in slots for name in names.values()):
+            for name in (name for names in (op.weights(), *op.experts()) for name in names.values()):
                 self._users.setdefault(name, []).append(index)
+            for name in op.states().values():
+                self._state_users.setdefault(name, []).append(index)
 
     def candidates(self) -> Iterator[tuple[str, PlaceKind, Callable[[], Place]]]:
         """Names, and what makes the place or raises `_Unproven`; what several ops share comes more than once."""
@@ -135,8 +137,17 @@ class _Search:
                 behind = [self._graph.ops[reader] for reader in self._readers(index, op.out)]
                 if any(isinstance(one, Activation) or (isinstance(one, Gated) and one.up == op.out) for one in behind):
                     yield op.weight, PlaceKind.MLP, partial(self._dense, index, op)
-                elif any(isinstance(one, Attention) and one.v == op.out for one in behind):
+                elif self._makes_values(index, op.out):
                     yield op.weight, PlaceKind.VALUE, partial(self._value, index, op)
+
+    def _makes_values(self, writer: int, buffer: str) -> bool:
+        """Whether attention takes it for values, whatever happens to it before."""
+        for op in self._graph.ops[writer + 1 :]:
+            if isinstance(op, Attention) and op.v == buffer:
+                return True
+            if isinstance(op, Linear) and op.out == buffer:
+                return False
+        return False
 
     # ---- the three places ----
 
@@ -184,7 +195,7 @@ class _Search:
         behind = self._graph.ops[inner]
         if not isinstance(behind, Attention) or behind.v != op.out or op.out in (behind.q, behind.k):
             raise _Unproven("values are changed on their way to attention")
-        if self._users[behind.value_state] != [inner]:
+        if self._state_users[behind.value_state] != [inner]:
             raise _Unproven("another op reads the values that are kept")
         readers = self._products([(inner, behind.out)])
         repeats = behind.heads // behind.kv_heads

@@ -1,0 +1,163 @@
+"""llama.cpp's shared libraries by ctypes: quantise a GGUF file, and score windows of tokens with it.
+
+A folder of them has the npm package @node-llama-cpp/linux-x64 in bins/linux-x64, or a build of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+# Numbers of llama_ftype in llama.h.
+TYPES = {
+    "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12,
+    "Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30,
+}  # fmt: skip
+
+
+class _QuantiseParams(ctypes.Structure):
+    """The beginning of llama_model_quantize_params; what is behind it differs between versions and stays as it is."""
+
+    _fields_ = (("threads", ctypes.c_int32), ("ftype", ctypes.c_int32), ("others", ctypes.c_uint8 * 512))
+
+
+class _ContextParams(ctypes.Structure):
+    """The beginning of llama_context_params."""
+
+    _fields_ = (
+        ("n_ctx", ctypes.c_uint32),
+        ("n_batch", ctypes.c_uint32),
+        ("n_ubatch", ctypes.c_uint32),
+        ("others", ctypes.c_uint8 * 512),
+    )
+
+
+class _ModelParams(ctypes.Structure):
+    """llama_model_params, all of which stays as it is."""
+
+    _fields_ = (("others", ctypes.c_uint64 * 64),)
+
+
+class _Batch(ctypes.Structure):
+    """llama_batch."""
+
+    _fields_ = (
+        ("n_tokens", ctypes.c_int32),
+        ("token", ctypes.POINTER(ctypes.c_int32)),
+        ("embd", ctypes.c_void_p),
+        ("pos", ctypes.POINTER(ctypes.c_int32)),
+        ("n_seq_id", ctypes.POINTER(ctypes.c_int32)),
+        ("seq_id", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
+        ("logits", ctypes.POINTER(ctypes.c_int8)),
+    )
+
+
+_Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+_quiet = _Log(lambda level, text, data: None)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a model says of tokens that follow windows.
+
+    Attributes:
+        nats: loss of each ``[windows, length]``.
+        top: most likely token of each ``[windows, length]``.
+    """
+
+    nats: np.ndarray
+    top: np.ndarray
+
+
+@dataclass
+class LlamaCpp:
+    """The libraries of a folder, loaded."""
+
+    folder: Path
+    library: ctypes.CDLL = field(init=False)
+
+    def __post_init__(self) -> None:
+        loaded = {}
+        for stem in ("libggml-base", "libggml-cpu", "libggml", "libllama"):
+            name = re.compile(rf"{stem}(\.v?[\d.]+)?\.so.*")
+            files = [path for path in sorted(self.folder.iterdir()) if name.fullmatch(path.name)]
+            if files:  # where processors have libraries of their own, ggml loads the one for this
+                loaded[stem] = ctypes.CDLL(str(files[0].resolve()), mode=ctypes.RTLD_GLOBAL)
+        if "libllama" not in loaded:
+            sys.exit(f"{self.folder}: no libllama.so")
+        if hasattr(loaded["libggml"], "ggml_backend_load_all_from_path"):
+            loaded["libggml"].ggml_backend_load_all_from_path(os.fsencode(self.folder.resolve()))
+        self.library = loaded["libllama"]
+        self.library.llama_log_set(_quiet, None)
+        self.library.llama_backend_init()
+        for name, answer in (
+            ("llama_model_quantize_default_params", _QuantiseParams),
+            ("llama_model_default_params", _ModelParams),
+            ("llama_context_default_params", _ContextParams),
+            ("llama_model_load_from_file", ctypes.c_void_p),
+            ("llama_init_from_model", ctypes.c_void_p),
+            ("llama_get_memory", ctypes.c_void_p),
+            ("llama_model_get_vocab", ctypes.c_void_p),
+            ("llama_get_logits", ctypes.POINTER(ctypes.c_float)),
+        ):
+            getattr(self.library, name).restype = answer
+
+    def quantise(self, source: Path, out: Path, kind: str, threads: int = 0) -> None:
+        """Write a file in one of `TYPES` with llama.cpp's default parameters; 0 threads are as many as processors."""
+        params = self.library.llama_model_quantize_default_params()
+        params.ftype = TYPES[kind]
+        params.threads = threads
+        if self.library.llama_model_quantize(os.fsencode(source), os.fsencode(out), ctypes.byref(params)):
+            sys.exit(f"llama.cpp could not quantise {source.name} to {kind}")
+
+    def score(self, model: Path, tokens: np.ndarray, window: int, threads: int = 1) -> Scored:
+        """Loss of every token behind the first, in windows that follow each other, each with an empty context.
+
+        Args:
+            tokens: ``[n]``; what does not fill a window and the token behind it is left out.
+        """
+        library = self.library
+        loaded = library.llama_model_load_from_file(os.fsencode(model), library.llama_model_default_params())
+        if not loaded:
+            sys.exit(f"llama.cpp could not load {model.name}")
+        vocabulary = library.llama_vocab_n_tokens(
+            ctypes.c_void_p(library.llama_model_get_vocab(ctypes.c_void_p(loaded)))
+        )
+        params = library.llama_context_default_params()
+        params.n_ctx = params.n_batch = params.n_ubatch = window
+        context = ctypes.c_void_p(library.llama_init_from_model(ctypes.c_void_p(loaded), params))
+        if not context:
+            sys.exit(f"llama.cpp could not make a context for {model.name}")
+        library.llama_set_n_threads(context, threads, threads)
+        nats, top = [], []
+        for start in range(0, tokens.size - window, window):
+            library.llama_memory_clear(ctypes.c_void_p(library.llama_get_memory(context)), True)
+            logits = self._decode(context, tokens[start : start + window], vocabulary).astype(np.float64)
+            target = tokens[start + 1 : start + window + 1].astype(np.int64)
+            highest = logits.max(axis=1)
+            total = highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1))
+            nats.append(total - logits[np.arange(window), target])
+            top.append(logits.argmax(axis=1))
+        library.llama_free(context)
+        library.llama_model_free(ctypes.c_void_p(loaded))
+        return Scored(np.array(nats), np.array(top))
+
+    def _decode(self, context: ctypes.c_void_p, tokens: np.ndarray, vocabulary: int) -> np.ndarray:
+        """Logits ``[n, vocabulary]`` of tokens at positions from 0."""
+        n = tokens.size
+        numbers, flags = ctypes.c_int32 * n, ctypes.c_int8 * n
+        sequence = (ctypes.c_int32 * 1)(0)
+        one = ctypes.cast(sequence, ctypes.POINTER(ctypes.c_int32))
+        batch = _Batch(
+            n, numbers(*tokens.tolist()), None, numbers(*range(n)), numbers(*[1] * n),
+            (ctypes.POINTER(ctypes.c_int32) * n)(*[one] * n), flags(*[1] * n),
+        )  # fmt: skip
+        if self.library.llama_decode(context, batch):
+            sys.exit("llama.cpp could not decode a window")
+        return np.ctypeslib.as_array(self.library.llama_get_logits(context), (n, vocabulary)).copy()
