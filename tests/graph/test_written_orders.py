@@ -127,17 +127,19 @@ def test_router_weights(renormalise: bool) -> None:
     Router(0, "", "x", "route", "w", experts, width, k, renormalise, False).reference(run)
     for row, route in enumerate(run.routes["route"].weight):
         scores = run.floats["router_scores"][row]
+        chosen = run.routes["route"].index[row]
         terms = exp((scores - scores.max()).astype(F))
-        lanes = [F(0)] * 8
-        for i, term in enumerate(terms):
-            lanes[i % 8] = F(lanes[i % 8] + term)
-        inverse = F(F(1) / tree(lanes))
-        weights = [F(terms[i] * inverse) for i in run.routes["route"].index[row]]
         if renormalise:
-            total = weights[0]
-            for weight in weights[1:]:
-                total = F(total + weight)
-            weights = [F(weight / total) for weight in weights]
+            total = terms[chosen[0]]
+            for i in chosen[1:]:
+                total = F(total + terms[i])
+            weights = [F(terms[i] / total) for i in chosen]
+        else:
+            lanes = [F(0)] * 8
+            for i, term in enumerate(terms):
+                lanes[i % 8] = F(lanes[i % 8] + term)
+            inverse = F(F(1) / tree(lanes))
+            weights = [F(terms[i] * inverse) for i in chosen]
         assert bits(route) == bits(np.array(weights, F))
 
 

@@ -1,8 +1,9 @@
 /* router.h: choose the k largest of n scores; ties go to the lower index, NaN counts as the smallest.
  *
- * index: ascending. weight: softmax probability over all n (e^(s - max) times the reciprocal of the 8-lane sum);
- * with renormalise, divided by the sum of the chosen, added in ascending index. scores is overwritten. No branch
- * depends on a score, so the choice takes always the same time.
+ * index: ascending. weight: softmax probability over all n (e^(s - max) times the reciprocal of the 8-lane sum); with
+ * renormalise over the chosen alone (e^(s - max) divided by their sum, added in ascending index), so that an expert that is
+ * not chosen has no part in the result. scores is overwritten. No branch depends on a score, so the choice takes always
+ * the same time.
  */
 #ifndef COLIBRI_ROUTER_H
 #define COLIBRI_ROUTER_H
@@ -37,6 +38,22 @@ static inline void colibri_router(uint32_t *restrict index, float *restrict weig
         }
     }
 
+    if (renormalise) {
+        float top = lowest;
+        for (uint32_t i = 0; i < k; i++) {
+            top = colibri_choose(scores[index[i]] > top, scores[index[i]], top);
+        }
+        float total = weight[0] = colibri_exp(scores[index[0]] - top);
+        for (uint32_t i = 1; i < k; i++) {
+            weight[i] = colibri_exp(scores[index[i]] - top);
+            total = total + weight[i];
+        }
+        for (uint32_t i = 0; i < k; i++) {
+            weight[i] = weight[i] / total;
+        }
+        return;
+    }
+
     float top = lowest;
     for (uint32_t i = 0; i < n; i++) {
         top = colibri_choose(scores[i] > top, scores[i], top);
@@ -49,15 +66,6 @@ static inline void colibri_router(uint32_t *restrict index, float *restrict weig
     const float inverse = 1.0f / colibri_lane_tree(lane);
     for (uint32_t i = 0; i < k; i++) {
         weight[i] = scores[index[i]] * inverse;
-    }
-    if (renormalise) {
-        float total = weight[0];
-        for (uint32_t i = 1; i < k; i++) {
-            total = total + weight[i];
-        }
-        for (uint32_t i = 0; i < k; i++) {
-            weight[i] = weight[i] / total;
-        }
     }
 }
 

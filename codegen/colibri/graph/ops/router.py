@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colibri.graph.float32 import Float, Int, softmax_terms
+from colibri.graph.float32 import Float, Int, exp, softmax_terms
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Route
 
@@ -27,8 +27,9 @@ class Router(Op):
     """``route = top_k(softmax(x W^T + bias))``; the matrix is fp32 unless a rule asks for less.
 
     The k largest scores are chosen (ties: lower index; NaN counts as the smallest). An expert's weight is its softmax
-    probability over all experts kept; with ``renormalise`` it is divided by the sum of the chosen, added in
-    ascending index. Source: transformers' `MixtralTopKRouter`.
+    probability over all experts kept; with ``renormalise`` over the chosen, whose terms are added in ascending index.
+    That is the probability over all, divided by the sum of the chosen, but experts that are not chosen have no part in
+    it: one that never is can go, and no bit changes. Source: transformers' `MixtralTopKRouter`.
     """
 
     x: str
@@ -66,13 +67,16 @@ class Router(Op):
     def reference(self, run: Run) -> None:
         scores = run.product(self.weight, run.operand(self.x, self.input_kind))
         chosen = top_k(scores, self.top_k)
-        terms, inverse = softmax_terms(scores)
-        weights = np.take_along_axis(terms * inverse, chosen, axis=-1)
         if self.renormalise:
+            best = np.take_along_axis(scores, chosen, axis=-1)
+            weights = exp(best - np.fmax.reduce(best, axis=-1, initial=np.float32(-np.inf))[:, None])
             total = weights[:, 0]
             for i in range(1, self.top_k):
                 total = total + weights[:, i]
             weights = weights / total[:, None]
+        else:
+            terms, inverse = softmax_terms(scores)
+            weights = np.take_along_axis(terms * inverse, chosen, axis=-1)
         run.floats["router_scores"] = scores
         run.routes[self.route] = Route(chosen, weights)
 
