@@ -29,6 +29,7 @@ from colibri.passes.fold import apply_folds, read_folds
 from colibri.passes.fold_scales import folds_of_weights
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, call_graph, named_in, reached
+from colibri.passes.merge import merge_experts
 from colibri.passes.pack import Layouts, plan_layouts
 from colibri.passes.pins import Pins, pinned
 from colibri.passes.place import names, place_on
@@ -72,8 +73,9 @@ def _built(checkpoint: Checkpoint, options: Options) -> Graph:
     if options.kv is not StateType.F32 and not tokens:
         raise UsageError("is for token models; a sensor model has no key and value states", where="--kv")
     drops = {layer: set(ids) for layer, ids in asked_to_drop(graph, options.drop).items()}
-    for layer, ids in keep_only(graph, options.keep).items():
-        drops[layer] = drops.get(layer, set()) | ids
+    for more in (keep_only(graph, options.keep), merge_experts(graph, options.merges)):
+        for layer, ids in more.items():
+            drops[layer] = drops.get(layer, set()) | ids
     drop_experts(graph, drops)
     if options.folds is not None:
         apply_folds(graph, read_folds(graph, options.folds, "recipe"))

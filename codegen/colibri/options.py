@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.passes.fold import FoldText
+from colibri.passes.merge import Merge
 from colibri.passes.pins import Pins
 from colibri.passes.rules import Rule
 
@@ -27,6 +28,7 @@ class Options:
         prefix: of C names; None makes one from the checkpoint's folder.
         pins: the user's wishes where things go.
         folds: scales to move between weights; None finds them in the weights, where something is quantised.
+        merges: experts that go into others of their layers, one merge after the other.
         file: of the recipe that says all this, for messages; empty for none.
     """
 
@@ -42,6 +44,7 @@ class Options:
     pins: Pins = field(default_factory=Pins)
     rules: tuple[Rule, ...] = ()
     folds: FoldText | None = None
+    merges: tuple[Merge, ...] = ()
     file: str = field(default="", compare=False)
 
     @property

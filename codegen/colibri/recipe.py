@@ -13,6 +13,7 @@ from colibri.errors import UsageError, shown
 from colibri.graph.graph import StateType, TensorClass
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
+from colibri.passes.merge import Merge
 from colibri.passes.rules import Rule, ordered
 from colibri.recipe_file import read_recipe
 
@@ -21,15 +22,15 @@ _From = TypeVar("_From")
 _To = TypeVar("_To")
 
 _HINT = "for example w4a8:experts=w8a8:kv=f16:context=64:drop=0.1,2.5, or the recipe.json of a package"
-_KEYS = ("kv", "context", "source", "prefill", "batch", "drop")
+_KEYS = ("kv", "context", "source", "prefill", "batch", "drop", "merge")
 _MOST = {"context": 1 << 20, "source": 1 << 20, "prefill": 1024, "batch": 1024}
 
 
 def parse_recipe(text: str) -> Options:
     """What ``SCHEME[:key=value]…`` or a ``.json`` file asks for.
 
-    Keys are selectors of `passes.rules`, with a scheme; ``kv``, ``context``, ``source``, ``prefill``, ``batch``; and
-    ``drop`` with experts as ``LAYER.ID``, parted by commas.
+    Keys are selectors of `passes.rules`, with a scheme; ``kv``, ``context``, ``source``, ``prefill``, ``batch``;
+    ``drop`` with experts as ``LAYER.ID``, parted by commas; and ``merge`` with ``LAYER.GONE-INTO@SHARE``.
 
     Raises:
         UsageError: not of this form.
@@ -61,6 +62,7 @@ def parse_recipe(text: str) -> Options:
         context=_number(text, "context", values),
         source=_number(text, "source", values),
         drop=_drops(text, values["drop"]) if "drop" in values else {},
+        merges=_merges(text, values["merge"]) if "merge" in values else (),
     )
 
 
@@ -74,6 +76,8 @@ def recipe_text(options: Options) -> str:
             parts.append(f"{key}={value}")
     if drops := [f"{layer}.{expert}" for layer in sorted(options.drop) for expert in sorted(options.drop[layer])]:
         parts.append(f"drop={','.join(drops)}")
+    if merges := [f"{one.layer}.{one.gone}-{one.into}@{one.share}" for one in options.merges]:
+        parts.append(f"merge={','.join(merges)}")
     return ":".join(parts)
 
 
@@ -108,6 +112,16 @@ def _drops(text: str, value: str) -> dict[int, set[int]]:
             raise _wrong(text, f"'{shown(pair)}' is not LAYER.ID")
         drops.setdefault(int(match[1]), set()).add(int(match[2]))
     return drops
+
+
+def _merges(text: str, value: str) -> tuple[Merge, ...]:
+    merges = []
+    for one in value.split(","):
+        match = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})-([0-9]{1,9})@([01]\.[0-9]{1,9})", one, re.ASCII)
+        if match is None:
+            raise _wrong(text, f"'{shown(one)}' is not LAYER.GONE-INTO@SHARE, such as 2.5-1@0.25")
+        merges.append(Merge(int(match[1]), int(match[3]), int(match[2]), float(match[4])))
+    return tuple(merges)
 
 
 def _wrong(text: str, what: str) -> UsageError:

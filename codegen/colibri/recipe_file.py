@@ -14,6 +14,7 @@ from colibri.graph.graph import Graph, StateType
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.passes.fold import fold_text
+from colibri.passes.merge import Merge
 from colibri.passes.rules import Rule, Selector, ordered
 
 SCHEMA = 2
@@ -40,6 +41,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         source: tokens of an encoder.
         dropped_experts: layer to the ids of its experts that are gone.
         folds: as `passes.fold` has them.
+        merges: in this order, before those that go are dropped.
     """
 
     schema: int
@@ -50,6 +52,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     source: int | msgspec.UnsetType = msgspec.UNSET
     dropped_experts: dict[str, list[int]]
     folds: dict[str, dict[str, list[int]]] = {}
+    merges: tuple[Merge, ...] = ()
 
 
 def recipe_bytes(graph: Graph, options: Options) -> bytes:
@@ -63,6 +66,7 @@ def recipe_bytes(graph: Graph, options: Options) -> bytes:
         source=graph.source or msgspec.UNSET,
         dropped_experts={str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids},
         folds=fold_text(graph.folds),
+        merges=options.merges,
     )
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
 
@@ -109,6 +113,7 @@ def _options(recipe: Recipe, where: str) -> Options:
         source=source or None,
         drop=_numbers(recipe.dropped_experts, where),
         folds=recipe.folds,
+        merges=recipe.merges,
         file=where,
     )
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "inspect",
     "matrix",
     "profile",
+    "prune",
     "report",
     "run",
     "test",

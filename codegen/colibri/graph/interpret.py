@@ -211,6 +211,15 @@ class Reference:
         self.position += tokens.shape[1]
         return logits.reshape(self.sequences, -1, logits.shape[-1]) if all_rows else logits
 
+    def resume(self, run: Run, start: int) -> Float:
+        """Go on with a call from an op on, of a graph without an encoder.
+
+        Args:
+            run: with the buffers that the ops from ``start`` on read.
+        """
+        self._run(run, self.graph.ops[start:])
+        return canonical(run.floats[Graph.OUTPUT])
+
     def _output(self, run: Run) -> Float:
         self._run(run, self.graph.ops[self.graph.encoder :])
         return canonical(run.floats[Graph.OUTPUT])

@@ -83,14 +83,20 @@ class Matrix:
         return tuple(self.rows(part * n, (part + 1) * n) for part in range(self.parts))
 
     def rows(self, begin: int, end: int) -> Matrix:
-        """Some rows, as a matrix of one part."""
+        """Some rows that follow each other, as a matrix of one part."""
+        return self._some(slice(begin, end), end - begin)
 
+    def chosen(self, rows: NDArray[np.intp]) -> Matrix:
+        """Rows by their numbers, as a matrix of one part."""
+        return self._some(rows, rows.size)
+
+    def _some(self, rows: slice | NDArray[np.intp], count: int) -> Matrix:
         def some(values: NDArray[Any] | None) -> NDArray[Any] | None:
-            return None if values is None else values[begin:end]
+            return None if values is None else values[rows]
 
         return replace(
             self,
-            shape=(end - begin, self.shape[1]),
+            shape=(count, self.shape[1]),
             dense=some(self.dense),
             integers=some(self.integers),
             row_scale=some(self.row_scale),

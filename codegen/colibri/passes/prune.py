@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,14 +14,14 @@ from colibri.graph.graph import Graph
 from colibri.graph.ops import Experts, GroupedRouter, Router, SparseMixer
 from colibri.graph.weights import Vector
 
-_Chooser = Router | GroupedRouter | SparseMixer
+Chooser = Router | GroupedRouter | SparseMixer
 
 
 def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
     """Remove experts from the graph, in place.
 
     Args:
-        graph: with fp32 weights, not yet quantised.
+        graph: quantised or not.
         drops: layer to the expert ids that go; an id is the expert's number in the checkpoint.
 
     Raises:
@@ -34,12 +34,9 @@ def drop_experts(graph: Graph, drops: Mapping[int, set[int]]) -> None:
         ids = drops.get(op.layer, set()) if op.layer is not None else set()
         if not ids:
             continue
-        if isinstance(op, _Chooser):
+        if isinstance(op, Chooser):
             kept = _positions_kept(layers[op.layer], ids)
-            old = graph.matrix(op.weight).load()
-            assert old.dense is not None
-            bias = None if old.bias is None else old.bias[kept]
-            graph.weights[op.weight] = replace(old, shape=(kept.size, op.k), dense=old.dense[kept], bias=bias)
+            graph.weights[op.weight] = graph.matrix(op.weight).load().chosen(kept)
             graph.ops[position] = (
                 _regrouped(graph, op, kept) if isinstance(op, GroupedRouter) else replace(op, num_experts=kept.size)
             )
@@ -72,9 +69,7 @@ def _sizes(op: GroupedRouter, kept: NDArray[np.intp]) -> tuple[int, ...]:
 
 def _check(graph: Graph, drops: Mapping[int, set[int]]) -> dict[int | None, Experts]:
     """The layers with experts, of which those to drop can be spared."""
-    layers = {op.layer: op for op in graph.ops if isinstance(op, Experts)}
-    routers = {op.layer: op for op in graph.ops if isinstance(op, _Chooser)}
-    assert routers.keys() == layers.keys(), "a router that this pass does not know"
+    layers, routers = _layers(graph)
     for layer, ids in sorted(drops.items()):
         if layer not in layers:
             known = ", ".join(str(known) for known in layers)
@@ -86,27 +81,72 @@ def _check(graph: Graph, drops: Mapping[int, set[int]]) -> dict[int | None, Expe
             raise BadInput(
                 f"layer {layer} has no expert {unknown[0]}", where="dropped experts", hint=f"it has {sorted(have)}"
             )
-        if len(have - ids) < layers[layer].top_k:
-            raise BadInput(
-                f"layer {layer} would keep {len(have - ids)} experts, but its router chooses {layers[layer].top_k}",
-                where="dropped experts",
-                hint="keep more",
-            )
-        router = routers[layer]
-        if isinstance(router, GroupedRouter):
-            _check_groups(router, _sizes(router, _positions_kept(layers[layer], ids)))
+        if fault := _fault(layers[layer], routers[layer], ids):
+            raise fault
     return layers
 
 
-def _check_groups(op: GroupedRouter, sizes: Sequence[int]) -> None:
-    least = sum(sorted(sizes)[: op.groups_kept])
-    if least < op.top_k:
-        raise BadInput(
-            f"layer {op.layer} would keep {least} experts in some {op.groups_kept} of its groups, but its router "
-            f"chooses {op.top_k} there",
-            where="dropped experts",
-            hint="keep more, or drop evenly over the groups",
-        )
+def _layers(graph: Graph) -> tuple[dict[int | None, Experts], dict[int | None, Chooser]]:
+    layers = {op.layer: op for op in graph.ops if isinstance(op, Experts)}
+    routers = {op.layer: op for op in graph.ops if isinstance(op, Chooser)}
+    assert routers.keys() == layers.keys(), "a router that this pass does not know"
+    return layers, routers
+
+
+def _fault(op: Experts, router: Chooser, ids: set[int]) -> BadInput | None:
+    """Why a layer cannot do without these experts."""
+    left = sum(expert.id not in ids for expert in op.kept)
+    if left < op.top_k:
+        what = f"layer {op.layer} would keep {left} experts, but its router chooses {op.top_k}"
+        return BadInput(what, where="dropped experts", hint="keep more")
+    if not isinstance(router, GroupedRouter):
+        return None
+    least = sum(sorted(_sizes(router, _positions_kept(op, ids)))[: router.groups_kept])
+    if least >= op.top_k:
+        return None
+    return BadInput(
+        f"layer {op.layer} would keep {least} experts in some {router.groups_kept} of its groups, but its router "
+        f"chooses {op.top_k} there",
+        where="dropped experts",
+        hint="keep more, or drop evenly over the groups",
+    )
+
+
+def most_drops(graph: Graph) -> dict[int, set[int]]:
+    """Layer to as many experts as can go together, the later ones first."""
+    layers, routers = _layers(graph)
+    drops: dict[int, set[int]] = {}
+    for layer, op in layers.items():
+        for expert in reversed(op.kept):
+            gone = drops.get(layer, set()) if layer is not None else set()
+            if layer is not None and _fault(op, routers[layer], gone | {expert.id}) is None:
+                drops[layer] = gone | {expert.id}
+    return drops
+
+
+def spare_experts(graph: Graph) -> dict[int, list[int]]:
+    """Layer to the ids of the experts of which any one could still go; layers that can spare none are not there."""
+    layers, routers = _layers(graph)
+    spare: dict[int, list[int]] = {}
+    for layer, op in layers.items():
+        ids = [expert.id for expert in op.kept if _fault(op, routers[layer], {expert.id}) is None]
+        if ids and layer is not None:
+            spare[layer] = ids
+    return spare
+
+
+def without(graph: Graph, drops: Mapping[int, set[int]]) -> Graph:
+    """A copy of the graph without some experts; it shares weights and what was made of them. BadInput: impossible."""
+    made = replace(
+        graph,
+        ops=list(graph.ops),
+        weights=dict(graph.weights),
+        pruned={layer: set(ids) for layer, ids in graph.pruned.items()},
+        dropped=list(graph.dropped),
+        warnings=list(graph.warnings),
+    )
+    drop_experts(made, drops)
+    return made
 
 
 def asked_to_drop(graph: Graph, drops: Mapping[int, set[int]]) -> Mapping[int, set[int]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colibri.graph.float32 import ACTIVATIONS, Float, clipped_swiglu, quantise
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
@@ -125,18 +126,22 @@ class Experts(Op):
         rows = route.index.shape[0]
         out = np.zeros((rows, self.width), np.float32)
         started = np.zeros(rows, bool)
-        for index, expert in enumerate(self.kept):
-            chosen, slot = np.nonzero(route.index == index)
-            if chosen.size == 0:
-                continue
-            weight = route.weight[chosen, slot]
-            if self.weigh_input:
-                term = self._expert(run, expert, chosen, weight)
-            else:
-                term = weight[:, None] * self._expert(run, expert, chosen)
+        for index in range(len(self.kept)):
+            chosen, term = self.term(run, index)
             out[chosen] = np.where(started[chosen, None], out[chosen] + term, term)
             started[chosen] = True
         run.floats[self.out] = out
+
+    def term(self, run: Run, index: int) -> tuple[NDArray[np.intp], Float]:
+        """What one expert adds: the rows that chose it, and its weighted outputs for them ``[rows, width]``."""
+        route = run.routes[self.route]
+        chosen, slot = np.nonzero(route.index == index)
+        if chosen.size == 0:
+            return chosen, np.zeros((0, self.width), np.float32)
+        weight = route.weight[chosen, slot]
+        if self.weigh_input:
+            return chosen, self._expert(run, self.kept[index], chosen, weight)
+        return chosen, weight[:, None] * self._expert(run, self.kept[index], chosen)
 
     def _expert(self, run: Run, expert: ExpertWeights, rows: np.ndarray, weight: Float | None = None) -> Float:
         """One expert's output for some rows, whose inputs are multiplied by the weight if there is one."""
