@@ -15,15 +15,12 @@ from pathlib import Path
 from colibri.boards.profile import BoardKind, Holds
 from colibri.footprint.linker import parse_usage
 from colibri.footprint.report import Part, Report
-from colibri.footprint.stack import Bounds, ObservedEntry
-from colibri.footprint.wasm_tree import WasmTree
+from colibri.footprint.stack import ObservedEntry
 from colibri.package import Package
-from colibri.toolchain.buildfiles import product_name
 
 TIGHT = 0.7  # of a bound, which a run has to show at least
 _DEBUG = re.compile(r"^\.(debug|comment|ARM\.attributes|riscv\.attributes|note\.gnu\.build-attributes|gnu\.warning)")
 _WINDOWS_PAGE = 4096
-_PAINT = b"\xa5"
 
 
 def same(what: str, reported: object, told: object) -> None:
@@ -159,43 +156,9 @@ def _check_module(report: Report, image: Path) -> list[str]:
     return ["llvm-size -A", "file", "wasmtime"]
 
 
-def module_depth(folder: Path, package: Package, asked: bytes) -> ObservedEntry:
-    """How deep a module goes in the stack of its memory, from what it leaves of a painted one.
-
-    Args:
-        asked: what its program reads.
-    """
-    import wasmtime
-
-    image, stack = folder / product_name(package.board), package.board.stack
-    bound = Bounds(WasmTree(image, folder / "build/library", stack)).of("_start")
-    engine = wasmtime.Engine()
-    store, linker, wasi = wasmtime.Store(engine), wasmtime.Linker(engine), wasmtime.WasiConfig()
-    with tempfile.TemporaryDirectory() as scratch:
-        request, answers = Path(scratch) / "request", Path(scratch) / "answers"
-        request.write_bytes(asked)
-        wasi.stdin_file, wasi.stdout_file = str(request), str(answers)
-        store.set_wasi(wasi)
-        linker.define_wasi()
-        exports = linker.instantiate(store, wasmtime.Module.from_file(engine, str(image))).exports(store)
-        memory, start = exports["memory"], exports["_start"]
-        assert isinstance(memory, wasmtime.Memory) and isinstance(start, wasmtime.Func)
-        memory.write(store, _PAINT * stack, 0)  # the stack is at the bottom, and grows down
-        try:
-            start(store)
-        except wasmtime.ExitTrap as end:
-            assert end.code == 0, f"the product ended with code {end.code}"
-        assert answers.stat().st_size
-        left = memory.read(store, 0, stack)
-    untouched = len(left) - len(left.lstrip(_PAINT))
-    return ObservedEntry("_start", bound.bytes, stack - untouched)
-
-
 def check_entry(entry: ObservedEntry) -> None:
     """A run stays within the bound of a function, and goes at least so deep that the bound is worth something."""
     if entry.bound is None or entry.observed is None:
         raise AssertionError(f"{entry.name}: bound {entry.bound}, observed {entry.observed}")
-    # A frame of RISC-V is a multiple of 16 bytes: of the 16 that a leaf with a frame pointer takes, it writes half.
-    least = 8 if entry.bound == 16 else TIGHT * entry.bound
-    if not entry.bound >= entry.observed >= least:
+    if not entry.bound >= entry.observed >= TIGHT * entry.bound:
         raise AssertionError(f"{entry.name}: bound {entry.bound}, observed {entry.observed}")

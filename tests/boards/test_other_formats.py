@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
-from report_checks import check_entry, module_depth
-from walls import product_request
 
 from colibri.errors import BadInput
 from colibri.footprint.attribute import GroupKind
@@ -77,7 +75,6 @@ def test_rows_of_a_module_sum_to_the_file_and_to_its_memory(board: str, make: Ma
     bounds = {entry.name: entry.bytes for entry in report.stack.entries}
     assert set(bounds) == LINKED
     assert 0 < (bounds["shakespeare_moe_step"] or 0) <= (report.stack.program.bytes or 0) < 256
-    check_entry(module_depth(folder, package, product_request(package)))
     assert (report.stack.reserve, report.stack.margin, report.stack.overflows) == (package.board.stack, 0, False)
 
 

@@ -11,7 +11,7 @@ import pytest
 from device_images import is_bare, is_qemu, is_small, targets
 
 from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds
-from colibri.emulate.plugin import AddressRange, MemoryUse, Observation, Plugin, memory_check
+from colibri.emulate.plugin import AddressRange, MemoryUse, Observation, Plugin, WatchedCall, memory_check
 from colibri.emulate.protocol import Request, encode_requests
 from colibri.emulate.runner import RunFailed, run
 from colibri.emulate.symbols import Symbols
@@ -124,6 +124,50 @@ def test_the_stack_is_watched(board: Board, emulator: Emulator, device_image: De
     values = Symbols.of(image).values
     assert use.lowest_stack_store is not None
     assert values["port_stack_top"] - 4096 < use.lowest_stack_store < values["port_stack_top"]
+
+
+@targets(is_qemu)
+def test_the_stack_of_calls_is_watched(board: Board, emulator: Emulator, device_image: DeviceBuilder) -> None:
+    image = device_image(board, emulator)
+    symbols = Symbols.of(image)
+
+    def named(name: str, caller: str = "") -> WatchedCall:
+        code = (AddressRange(*symbols.range_of(name)),)
+        return WatchedCall(code, symbols.range_of(caller)[0] if caller else 0)
+
+    loop = "main" if board.kind is BoardKind.BARE else "answer_requests"
+    calls = (named(loop), named("frame_word", loop), named("counted_loop", loop), named("frame_word", "counted_loop"))
+    plugin = replace(memory_check(image), calls=calls)
+    use = observe(image, board, emulator, plugin, Request("E", bytes(40)), count(3), count(4)).memory
+    assert use is not None
+    assert [call.start for call in use.calls] == [call.start for call in calls]
+    assert [call.times for call in use.calls] == [0, 10, 2, 0]
+    top, lowest = symbols.values["port_stack_top"], use.lowest_stack_store
+    of_loop, of_word, of_count, of_nobody = (call.lowest_stack_store for call in use.calls)
+    assert (of_loop, of_nobody) == (None, None)
+    assert lowest is not None and of_word is not None
+    assert top - 4096 < lowest <= of_word < top
+    assert of_count is None or of_count > of_word  # it takes none, but in a build without optimisation
+
+
+@targets(is_bare)
+def test_nothing_is_watched_in_the_calls_of_a_function(
+    board: Board, emulator: Emulator, device_image: DeviceBuilder
+) -> None:
+    image = device_image(board, emulator)
+    symbols = Symbols.of(image)
+    memory = AddressRange(symbols.values["port_stack_limit"], symbols.values["port_stack_top"])
+    main, word = (AddressRange(*symbols.range_of(name)) for name in ("main", "frame_word"))
+    plugin = replace(
+        memory_check(image), watched=(memory,), calls=(WatchedCall((main,)), WatchedCall((word,), main.low))
+    )
+    requests = Request("E", bytes(40)), Request("V")
+    whole = observe(image, board, emulator, plugin, *requests).memory
+    apart = observe(image, board, emulator, replace(plugin, apart=word.low), *requests).memory
+    assert whole is not None and apart is not None
+    assert whole.watched[0].low == whole.lowest_stack_store == apart.lowest_stack_store
+    assert apart.calls == whole.calls
+    assert (apart.loads, apart.stores) == (whole.loads, whole.stores)
 
 
 @targets(is_bare)

@@ -121,7 +121,7 @@ def _observed(source: Path, report: Report) -> Report:
         raise UsageError("needs a package, which has a test program to run", where="--observe")
     seen = observe(source)
     if not seen:
-        click.echo("colibri: warning: nothing is observed, no emulator of the board is QEMU", err=True)
+        click.echo("colibri: warning: nothing is observed, no emulator of the board shows it", err=True)
     return with_observed(report, seen, load_package(source))
 
 

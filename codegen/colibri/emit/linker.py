@@ -18,6 +18,7 @@ from colibri.boards.profile import (
     MemoryKind,
     Region,
 )
+from colibri.called import paints
 from colibri.emit.literals import comment_text
 from colibri.emit.templates import render
 from colibri.errors import BadInput
@@ -213,6 +214,8 @@ def port_files(board: Board) -> list[Path]:
         shared += ["semihosting.h", "semihosting.c", "memory.c"]
     if board.kind is BoardKind.WASM:
         shared += ["memory.c"]
+    if paints(board):
+        shared += ["paint.h"]
     folder = data_folder("runtime_c") / "ports"
     own = sorted(path.relative_to(folder) for path in (folder / board.port).glob("*.[ch]"))
     if not own:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from colibri import __version__
 from colibri.boards.profile import Board, BoardKind, Holds
+from colibri.called import called_functions, paints
 from colibri.emit.linker import block_section
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import ModelBin
@@ -144,9 +145,16 @@ def package_values(contents: Contents) -> dict[str, object]:
         "needs": region_needs(package),
         "bare": package.board.kind is BoardKind.BARE,
         "kind": str(package.board.kind),
+        "paints": paints(package.board),
+        "called": [_slot(name, package.prefix) for name in called_functions(model, package.prefix)],
         "suffix": image_suffix(package.board),
         "emulators": [emulator.name for emulator in package.board.emulators],
     }
+
+
+def _slot(function: str, prefix: str) -> str:
+    """Of its depth in `app/test.c`."""
+    return "AT_" + function.removeprefix("colibri_").removeprefix(f"{prefix}_").upper()
 
 
 def region_needs(package: Package) -> list[tuple[str, str]]:

@@ -175,7 +175,7 @@ def stack_use(folder: Path, package: Package, image: Path) -> StackUse:
     kind = package.board.kind
     root = _ROOTS.get(kind, "main")
     try:
-        tree = _tree(folder, package, image)
+        tree = tree_of(folder, package, image)
     except (BadInput, ToolMissing) as error:
         reserve = package.board.stack
         return StackUse(StackBound(root, None, error.what), exception_frame(package.board), 0, None, reserve, ())
@@ -194,14 +194,20 @@ def stack_use(folder: Path, package: Package, image: Path) -> StackUse:
     )
 
 
-def _tree(folder: Path, package: Package, image: Path) -> Tree:
+def tree_of(folder: Path, package: Package, image: Path) -> Tree:
+    """The functions of an image of a package: a module, or machine code.
+
+    Raises:
+        BadInput: the image or its map cannot be read.
+        ToolMissing: no disassembler.
+    """
     if package.board.kind is BoardKind.WASM:
         return WasmTree(image, folder / "build/library", package.board.stack)
     return open_tree(folder, package, image)
 
 
 def open_tree(folder: Path, package: Package, image: Path) -> CallTree:
-    """The functions of an image of a package.
+    """The functions of an image of a package that is machine code.
 
     Raises:
         BadInput: the image or its map cannot be read.

@@ -42,13 +42,15 @@ class Compiler(msgspec.Struct, frozen=True):
 
     @property
     def last_flags(self) -> tuple[str, ...]:
-        """Options that count only behind the level of optimisation.
+        """Options of C that count behind the level of optimisation.
 
-        There LLVM switches its vectorisers on, whatever was said before; gcc remembers.
+        There LLVM switches its vectorisers on, whatever was said before; gcc remembers. Zig keeps frame pointers, which
+        cost each function a frame.
         """
+        frames = ("-fomit-frame-pointer",) if self.family is CompilerFamily.ZIG else ()
         if self.family is CompilerFamily.GCC or "-fno-tree-vectorize" not in self.flags:
-            return ()
-        return ("-fno-vectorize", "-fno-slp-vectorize")
+            return frames
+        return (*frames, "-fno-vectorize", "-fno-slp-vectorize")
 
     @property
     def programs(self) -> tuple[str, ...]:

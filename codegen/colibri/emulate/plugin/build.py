@@ -14,7 +14,7 @@ from colibri.checkpoint.untrusted import is_regular_file
 from colibri.errors import BuildFailed, ToolMissing, UsageError, lack_of_room, no_room
 
 _FOLDER = Path(__file__).resolve().parent
-_SOURCES = ("observer.c", "qemu_api.h")
+_MAIN = _FOLDER / "observer.c"
 _HINT = "make room, or set XDG_CACHE_HOME to a folder with room"
 _FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra")
 
@@ -49,13 +49,13 @@ def _compile(compiler: str, folder: Path, built: Path) -> None:
     # several processes may build at once: each its own file, the last rename wins.
     with tempfile.TemporaryDirectory(prefix="building-", dir=folder) as private:
         beside = Path(private) / built.name
-        command = [compiler, *_FLAGS, "-o", str(beside), str(_FOLDER / _SOURCES[0])]
+        command = [compiler, *_FLAGS, "-o", str(beside), *(str(one) for one in _sources() if one.suffix == ".c")]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip()
             if full := lack_of_room(said):
                 raise full
-            raise BuildFailed("the QEMU plugin does not compile", where=str(_FOLDER / _SOURCES[0]), hint=said[-500:])
+            raise BuildFailed("the QEMU plugin does not compile", where=str(_MAIN), hint=said[-500:])
         beside.replace(built)
 
 
@@ -67,8 +67,12 @@ def _default_cache() -> Path:
         raise UsageError("there is no home folder to keep the QEMU plugin in", where="cache", hint=_HINT) from None
 
 
+def _sources() -> list[Path]:
+    return sorted(_FOLDER.glob("*.[ch]"))
+
+
 def _fingerprint() -> str:
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
-    for name in _SOURCES:
-        digest.update((_FOLDER / name).read_bytes())
+    for path in _sources():
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

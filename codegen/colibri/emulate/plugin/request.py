@@ -22,6 +22,24 @@ class AddressRange:
         return f"{self.low:x}-{self.high:x}"
 
 
+@dataclass(frozen=True)
+class WatchedCall:
+    """A function whose use of the stack is noted while another calls it.
+
+    Attributes:
+        code: where its instructions are; it starts where the first of these does.
+        caller: start of the other, whose code must be named too; 0 for none, then nothing is noted.
+    """
+
+    code: tuple[AddressRange, ...]
+    caller: int = 0
+
+    @property
+    def start(self) -> int:
+        """Address of its first instruction."""
+        return self.code[0].low
+
+
 _BARE_START = "port_start"  # where an image begins that brings its own start-up
 _BLOCKS = ".colibri."  # prefix of the sections of the model's memory
 _LAST_ADDRESS = (1 << 64) - 1
@@ -46,6 +64,9 @@ class Plugin:
         read_write: memory that may be read and written.
         stack: where the lowest written address is noted.
         watched: where the lowest and highest touched addresses, and the pages, are noted; not overlapping.
+        calls: functions of which the check notes the lowest address that they and all that they call write in
+            ``stack``.
+        apart: start of one of ``calls`` during which nothing is noted of ``watched``; 0 for none.
         counted: memory whose loads and stores the check counts apart; ascending, not overlapping.
         alignment: bytes; an access of this size or wider must be aligned to it, a narrower one to its size.
     """
@@ -58,6 +79,8 @@ class Plugin:
     read_write: tuple[AddressRange, ...] = ()
     stack: AddressRange | None = None
     watched: tuple[AddressRange, ...] = ()
+    calls: tuple[WatchedCall, ...] = ()
+    apart: int = 0
     counted: tuple[AddressRange, ...] = ()
     alignment: int = 4
 
@@ -71,6 +94,9 @@ class Plugin:
         arguments += [f"rw={part}" for part in merged(self.read_write)]
         arguments += [f"stack={self.stack}"] if self.stack else []
         arguments += [f"watch={part}" for part in self.watched]
+        for call in self.calls:
+            arguments += [f"call={call.start:x}-{call.caller:x}", *(f"code={part}" for part in call.code)]
+        arguments += [f"apart={self.apart:x}"] if self.apart else []
         arguments += [f"count={part}" for part in self.counted]
         return ",".join([f"file={_quoted(plugin)}", *arguments])
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from colibri.emulate.symbols import Symbols
 from colibri.errors import EmulatorFailed
 
-# `struct header` of observer.c, all 64-bit words: nine of its own, two findings of five, one.
+# `struct header` of records.h, all 64-bit words: nine of its own, two findings of five, one.
 _HEADER = struct.Struct("<9Q5Q5QQ")
 _RECORD = struct.Struct("<II")
 _MAGIC = 0x52455652455342
-_VERSION = 3
-_BLOCK, _MARK, _RANGE, _SNAPSHOT, _WATCH = 1, 2, 3, 4, 5
+_VERSION = 4
+_BLOCK, _MARK, _RANGE, _SNAPSHOT, _WATCH, _CALL = 1, 2, 3, 4, 5, 6
 _NONE = 2**64 - 1
 _PAGE_BITS = 12
 
@@ -82,6 +82,21 @@ class Touched:
 
 
 @dataclass(frozen=True)
+class CallUse:
+    """The stack in calls of one function.
+
+    Attributes:
+        start: of the function.
+        times: that it was called by the one that was named.
+        lowest_stack_store: lowest address written in the stack meanwhile, or None.
+    """
+
+    start: int
+    times: int
+    lowest_stack_store: int | None
+
+
+@dataclass(frozen=True)
 class MemoryUse:
     """What the check saw. Counts are accesses and bytes.
 
@@ -90,6 +105,7 @@ class MemoryUse:
         outside: accesses outside the given memory, writes to read-only memory included.
         lowest_stack_store: lowest address written in the stack, or None.
         watched: for each of `Plugin.watched`, what was touched.
+        calls: for each of `Plugin.calls`, what it did.
     """
 
     loads: int
@@ -100,6 +116,7 @@ class MemoryUse:
     outside: Finding
     lowest_stack_store: int | None
     watched: tuple[Touched, ...] = ()
+    calls: tuple[CallUse, ...] = ()
 
     def touched(self, start: int) -> Touched | None:
         """Of the watched range that begins at an address; None when there is none."""
@@ -208,6 +225,7 @@ def read_observation(path: Path, *, checked: bool) -> Observation:
     moments: list[Mark | Snapshot] = []
     blocks: list[tuple[int, ...]] = []
     watched: list[Touched] = []
+    calls: list[CallUse] = []
     n_ranges = 0
     for kind, words in _records(records):
         if kind == _BLOCK:
@@ -220,12 +238,14 @@ def read_observation(path: Path, *, checked: bool) -> Observation:
             n_ranges += 1
         elif kind == _WATCH:
             watched.append(_touched(words))
+        elif kind == _CALL:
+            calls.append(CallUse(words[0], words[1], _address(words[2])))
         elif kind == _SNAPSHOT:
             moments.append(_snapshot(words, n_ranges))
     return Observation(
         counts=counts,
         marks=tuple(moment for moment in moments if isinstance(moment, Mark)),
-        memory=_memory_use(fields, tuple(watched)) if checked else None,
+        memory=_memory_use(fields, tuple(watched), tuple(calls)) if checked else None,
         blocks=tuple(blocks),
         snapshots=tuple(moment for moment in moments if isinstance(moment, Snapshot)),
         moments=tuple(moments),
@@ -252,9 +272,12 @@ def _touched(words: tuple[int, ...]) -> Touched:
     return Touched((start, end), low, high, pages) if pages else Touched((start, end), start, start, 0)
 
 
-def _memory_use(fields: tuple[int, ...], watched: tuple[Touched, ...]) -> MemoryUse:
+def _address(word: int) -> int | None:
+    return None if word == _NONE else word
+
+
+def _memory_use(fields: tuple[int, ...], watched: tuple[Touched, ...], calls: tuple[CallUse, ...]) -> MemoryUse:
     loads, load_bytes, stores, store_bytes = fields[5:9]
-    lowest = fields[19]
     return MemoryUse(
         loads=loads,
         load_bytes=load_bytes,
@@ -262,8 +285,9 @@ def _memory_use(fields: tuple[int, ...], watched: tuple[Touched, ...]) -> Memory
         store_bytes=store_bytes,
         unaligned=_finding(fields[9:14]),
         outside=_finding(fields[14:19]),
-        lowest_stack_store=None if lowest == _NONE else lowest,
+        lowest_stack_store=_address(fields[19]),
         watched=watched,
+        calls=calls,
     )
 
 
