@@ -36,6 +36,7 @@ from colibri.passes.place import names, place_on
 from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import quantise_graph
 from colibri.passes.spread import hot_weights
+from colibri.passes.told import schemes_told
 from colibri.paths import data_folder
 from colibri.progress import Progress, unseen
 from colibri.recipe_file import recipe_bytes, recipe_hash
@@ -168,6 +169,7 @@ def prepare(
         prefix=prefix,
         board=for_regions(board, used_regions(board, placement.memory, fast, board.hot_region)),
         scheme=options.schemes,
+        schemes=schemes_told(graph),
         kv=str(options.kv) if tokens else "",
         batch=0 if tokens else rows,
         prefill=rows if tokens else 0,
@@ -256,6 +258,7 @@ def make_manifest(graph: Graph, name: str, options: Options, licence: str | None
         "name": name,
         "family": graph.family,
         "scheme": options.schemes,
+        "schemes": schemes_told(graph),
         "routing": graph.routing,
         "experts": kept_experts(graph),
         "recipe": recipe_hash(recipe_bytes(graph, options)),

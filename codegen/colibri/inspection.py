@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,8 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import plan_model_bin
-from colibri.errors import printable
-from colibri.generate import make_manifest
+from colibri.errors import UsageError, printable
+from colibri.generate import build_graph, make_manifest
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.scheme import SCHEMES
@@ -24,8 +25,8 @@ from colibri.package import Memory
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
 from colibri.passes.place import place_on, rooms
-from colibri.passes.quantise import quantise_graph
 from colibri.passes.sharing import Room
+from colibri.recipe import recipe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,67 +100,83 @@ class Inspection(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1) + b"\n"
 
 
-def inspect_checkpoint(path: Path, context: int | None, source: int | None = None) -> Inspection:
-    """Open a checkpoint and plan it for every board in every scheme.
+def inspect_checkpoint(
+    path: Path, context: int | None, source: int | None = None, recipes: Sequence[Options] = ()
+) -> Inspection:
+    """Open a checkpoint and plan it for every board in every recipe.
 
     Args:
-        context: positions; None means the checkpoint's maximum.
-        source: tokens of an encoder; None means as many as the context.
+        context: positions; None means the checkpoint's maximum, or what a recipe says.
+        source: tokens of an encoder; None means as many as the context, or what a recipe says.
+        recipes: without any every usual scheme, with every type of states.
 
     Raises:
         BadInput: the checkpoint cannot be used.
-        UsageError: a source for a model without an encoder.
+        UsageError: a source for a model without an encoder, a context beside a recipe that has one, or a recipe for
+            another model.
     """
+    whole = import_graph(Checkpoint.open(path), ImportOptions(context, source=source))
+    named = [(recipe_text(options), _with_lengths(options, context, source)) for options in recipes] or [
+        (str(scheme), Options(scheme, kv, context=context, source=source))
+        for scheme in SCHEMES
+        for kv in (StateType if whole.states else [StateType.F32])
+    ]
     boards = [load_board(name) for name in board_names()]
     fits: list[Fit] = []
     warnings: dict[str, None] = {}
     parts: dict[str, dict[str, int]] = {}
-    for scheme in SCHEMES:
-        for kv in StateType:
-            checkpoint = Checkpoint.open(path)
-            graph = import_graph(checkpoint, ImportOptions(context, kv, source))
-            if kv is not StateType.F32 and not graph.states:
-                continue
-            quantise_graph(graph, scheme)
-            warnings |= dict.fromkeys(graph.warnings)
-            name = printable(checkpoint.name)
-            manifest = make_manifest(graph, name, Options(scheme, kv), checkpoint.licence(), checkpoint.origin())
-            packed, planned = {}, dict[Hashable, Memory]()
-            for kernels in dict.fromkeys(board.kernels for board in boards):
-                layouts = plan_layouts(graph, KernelSet(kernels))
-                file = plan_model_bin(graph, layouts, manifest, "")
-                packed[kernels] = layouts, file.length
-                if kernels == ("portable",) and kv is StateType.F32:
-                    for section in file.sections:
-                        sizes = parts.setdefault(_kind(section.part), {})
-                        sizes[str(scheme)] = sizes.get(str(scheme), 0) + section.bytes
-            for board in boards:
-                layouts, weights = packed[board.kernels]
-                left = rooms(board, graph, 1, emulated=False)
-                key = (board.kernels, *rooms(board, graph, 1), *left)
-                memory = planned.get(key) or place_on(board, graph, 1, layouts, {}).memory
-                planned[key] = memory  # boards with equal rooms have equal plans
-                fits.append(_fit(board, str(scheme), str(kv) if graph.states else "", weights, memory, left))
+    for scheme, options in named:
+        checkpoint = Checkpoint.open(path)
+        graph = build_graph(checkpoint, replace(options, folds={}))  # which changes no size
+        rows = options.prefill or options.batch or 1
+        warnings |= dict.fromkeys(graph.warnings)
+        name = printable(checkpoint.name)
+        manifest = make_manifest(graph, name, options, checkpoint.licence(), checkpoint.origin())
+        packed, planned = {}, dict[Hashable, Memory]()
+        counted = any(scheme in sizes for sizes in parts.values())  # with another type of states
+        for kernels in dict.fromkeys(board.kernels for board in boards):
+            layouts = plan_layouts(graph, KernelSet(kernels))
+            file = plan_model_bin(graph, layouts, manifest, "")
+            packed[kernels] = layouts, file.length
+            if kernels == ("portable",) and not counted:
+                for section in file.sections:
+                    sizes = parts.setdefault(_kind(section.part), {})
+                    sizes[scheme] = sizes.get(scheme, 0) + section.bytes
+        for board in boards:
+            layouts, weights = packed[board.kernels]
+            left = rooms(board, graph, rows, emulated=False)
+            key = (board.kernels, *rooms(board, graph, rows), *left)
+            memory = planned.get(key) or place_on(board, graph, rows, layouts, {}).memory
+            planned[key] = memory  # boards with equal rooms have equal plans
+            fits.append(_fit(board, scheme, str(options.kv) if graph.states else "", weights, memory, left))
     return Inspection(
         name=name,
-        family=graph.family,
-        kind=str(graph.kind),
-        parameters=graph.parameters(),
-        inputs=graph.input_width,
-        outputs=graph.output_width,
-        context=graph.context,
-        source=graph.source,
-        active=_active(graph),
+        family=whole.family,
+        kind=str(whole.kind),
+        parameters=whole.parameters(),
+        inputs=whole.input_width,
+        outputs=whole.output_width,
+        context=whole.context,
+        source=whole.source,
+        active=_active(whole),
         parts=tuple(Part(name, parts[name]) for name in sorted(parts, key=lambda name: name == "other")),
-        experts=graph.expert_counts(),
-        top_k=max((op.top_k for op in graph.ops if isinstance(op, Experts)), default=1),
-        routing=graph.routing,
+        experts=whole.expert_counts(),
+        top_k=max((op.top_k for op in whole.ops if isinstance(op, Experts)), default=1),
+        routing=whole.routing,
         licence=checkpoint.licence(),
         origin=checkpoint.origin(),
-        dropped=tuple(graph.dropped),
+        dropped=tuple(whole.dropped),
         warnings=tuple(warnings),
         fits=tuple(fits),
     )
+
+
+def _with_lengths(options: Options, context: int | None, source: int | None) -> Options:
+    """The recipe, with the lengths of the command line where it says none."""
+    for name, own, said in (("--context", options.context, context), ("--source", options.source, source)):
+        if None not in (own, said):
+            raise UsageError("is a part of the recipe", where=f"{name} beside --recipe", hint="say it in one of them")
+    return replace(options, context=context or options.context, source=source or options.source)
 
 
 def _kind(part: str) -> str:
@@ -241,8 +258,9 @@ def print_inspection(facts: Inspection, console: Console) -> None:
     _print_fits(facts, console)
     console.print("weights and memory only: code takes some 10 KB of flash more, see `colibri build`")
     if facts.kind == "tokens" and any(fit.ram_left is not None and fit.ram_left < 0 for fit in facts.fits):
+        unless = ", where a recipe has no others" if any("context=" in fit.scheme for fit in facts.fits) else ""
         fewer = "fewer tokens take less: --context" + (" and --source" if facts.source else "")
-        console.print(f"memory is for {facts.context:,} tokens; {fewer}")
+        console.print(f"memory is for {facts.context:,} tokens{unless}; {fewer}")
 
 
 _WIDEST = 100  # columns of a list of names
@@ -254,7 +272,7 @@ def _table(first: str, schemes: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column(first, no_wrap=True)
     for scheme in schemes:
-        table.add_column(scheme, justify="right", no_wrap=True)
+        table.add_column(scheme.replace(":", ":\n"), justify="right", no_wrap=True)
     return table
 
 
@@ -262,11 +280,13 @@ def _sizes(facts: Inspection) -> Table:
     schemes = list(dict.fromkeys(fit.scheme for fit in facts.fits))
     sizes = _table("bytes", schemes)
     for part in facts.parts:
-        sizes.add_row(f"  {part.name}", *(f"{part.bytes[scheme]:,}" for scheme in schemes), style="dim")
+        sizes.add_row(f"  {part.name}", *(f"{part.bytes.get(scheme, 0):,}" for scheme in schemes), style="dim")
 
     def span(scheme: str, size: Callable[[Fit], int], kv: str | None = None) -> str:
         """Of all boards, whose kernels may want the weights and buffers packed in different ways."""
         found = [size(fit) for fit in facts.fits if fit.scheme == scheme and kv in (None, fit.kv)]
+        if not found:
+            return "–"
         return f"{min(found):,}" if min(found) == max(found) else f"{min(found):,}\nto {max(found):,}"
 
     sizes.add_row("model.bin", *(span(scheme, lambda fit: fit.weights) for scheme in schemes))

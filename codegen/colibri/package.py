@@ -237,6 +237,8 @@ class Package(msgspec.Struct, frozen=True):
     """The whole of `package.json`; sizes in bytes, file names relative to the folder.
 
     Attributes:
+        scheme: as it was asked for, rules included.
+        schemes: selector to scheme of all matrices, as `passes.told` tells them.
         code_estimate: None when nothing similar was measured.
         warnings: what was done to the weights that the user may not want, a line each.
         compiler: that its build files name; None for the board's own by its usual names.
@@ -258,6 +260,7 @@ class Package(msgspec.Struct, frozen=True):
     model_bin_bytes: int
     sections: tuple[Section, ...]
     memory: Memory
+    schemes: dict[str, str] = {}
     code_estimate: CodeEstimate | None = None
     ops: tuple[OpFact, ...] = ()
     fast_code: FastCode | None = None

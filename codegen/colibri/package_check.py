@@ -44,6 +44,8 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
     for key in ("generator", "name", "scheme", "kv", "abi_hash", "recipe_hash"):
         if not getattr(package, key).isprintable():
             yield key, "has characters that do not print"
+    if not "".join(word for pair in package.schemes.items() for word in pair).isprintable():
+        yield "schemes", "has characters that do not print"
     tokens = package.model.kind == "tokens"
     yield from _model(package.model)
     yield from _within("batch", package.batch, int(not tokens), 1024)

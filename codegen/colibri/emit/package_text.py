@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,7 +102,7 @@ def package_values(contents: Contents) -> dict[str, object]:
         "board": board_line(package.board),
         "board_id": package.board.id,
         "summary": summary_line(package),
-        "weights_line": f"{package.scheme}, router fp32" + (f", key and value states {package.kv}" if tokens else ""),
+        "weights": textwrap.wrap(_weights(package), 100),
         "abi_hash": package.abi_hash,
         "p": package.prefix,
         "P": prefix,
@@ -228,6 +229,15 @@ def board_line(board: Board) -> str:
 
 def _source(model: ModelFacts) -> str:
     return f"source {model.source}, " if model.source else ""
+
+
+def _weights(package: Package) -> str:
+    """How weights and states are stored, in a sentence."""
+    mixed = ":" in package.scheme
+    each = [f"{name} {scheme}" for name, scheme in package.schemes.items()]
+    told = each if mixed else [package.scheme, "router fp32"]
+    states = [f"key and value states {package.kv}"] if package.kv else []
+    return f"Weights: {', '.join([*told, *states])}."
 
 
 def summary_line(package: Package) -> str:

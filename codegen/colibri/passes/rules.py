@@ -124,7 +124,7 @@ def assign(graph: Graph, scheme: Scheme, rules: Sequence[Rule]) -> dict[str, Sch
     chosen: dict[str, tuple[Rule | None, Scheme]] = {}
     used: set[Rule] = set()
     for op in graph.ops:
-        for name, place in _places(graph, op):
+        for name, place in places(graph, op):
             matching = [rule for rule in rules if rule.selector.takes(place)]
             used.update(matching)
             rule = max(matching, key=lambda rule: rule.selector.rank, default=None)
@@ -152,7 +152,7 @@ def _check_readers(op: Experts, schemes: dict[str, Scheme]) -> None:
         raise UsageError(what, where=f"{op.layer}.experts", hint="give both the same bits of activations")
 
 
-def _places(graph: Graph, op: Op) -> list[tuple[str, Selector]]:
+def places(graph: Graph, op: Op) -> list[tuple[str, Selector]]:
     """Matrices of an op, with the selector that names each the most exactly."""
     tensor_class = op.tensor_class()
     if tensor_class is None:
@@ -167,7 +167,7 @@ def _listed(graph: Graph) -> str:
     layers: dict[TensorClass, dict[int | None, None]] = {}
     slots: dict[TensorClass, dict[str, None]] = {}
     for op in graph.ops:
-        for _, place in _places(graph, op):
+        for _, place in places(graph, op):
             layers.setdefault(place.tensor_class, {})[place.layer] = None
             slots.setdefault(place.tensor_class, {})[place.slot] = None
     parts = []
@@ -182,7 +182,7 @@ def _listed(graph: Graph) -> str:
 def _ranges(layers: Sequence[int]) -> str:
     """
     >>> _ranges([0, 1, 2, 5]), _ranges([3]), _ranges([])
-    ('layers 0-2 5', 'layer 3', '')
+    ('layers 0-2, 5', 'layer 3', '')
     """
     runs: list[list[int]] = []
     for layer in sorted(layers):
@@ -190,5 +190,5 @@ def _ranges(layers: Sequence[int]) -> str:
             runs[-1][1] = layer
         else:
             runs.append([layer, layer])
-    said = " ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
     return said and f"layer{'s' if len(layers) > 1 else ''} {said}"
