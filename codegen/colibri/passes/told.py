@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from colibri.graph.coding import Coding
 from colibri.graph.graph import Graph, TensorClass
 from colibri.graph.scheme import Scheme
 from colibri.passes.rules import Selector, places
@@ -20,7 +19,7 @@ def schemes_told(graph: Graph) -> dict[str, str]:
     found: dict[TensorClass, dict[Selector, str]] = {}
     for op in graph.ops:
         for name, place in places(graph, op):
-            coding = Coding(graph.matrix(name).format)
+            coding = graph.matrix(name).coding
             text = str(Scheme(coding, kinds[name]) if name in kinds else coding)
             found.setdefault(place.tensor_class, {})[place] = text
     told: dict[str, str] = {}
