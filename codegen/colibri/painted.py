@@ -40,23 +40,22 @@ def observe_painted(
         raise EmulatorFailed(f"the test program ended with code {outcome.exit_code}", where=where)
     names = called_functions(package.model, package.prefix)
     last = parse_responses(outcome.output)[-1]
-    if last.op != _DEPTHS or len(last.words) != len(names):
+    if last.op != _DEPTHS or len(last.words) != len(names) + 1:
         hint = "build the package again"
         raise EmulatorFailed("the test program does not say how deep its calls went", where=where, hint=hint)
     tree = tree_of(folder, package, image)
     bounds = Bounds(tree)
     entries = tuple(
-        ObservedEntry(name, bounds.of(name).bytes, depth) for name, depth in zip(names, last.words, strict=True)
+        ObservedEntry(name, bounds.of(name).bytes, depth) for name, depth in zip(names, last.words, strict=False)
     )
-    return Observed(emulator.name, _program(tree, bounds, package, entries), entries, ())
+    return Observed(emulator.name, _program(tree, bounds, package, max(last.words)), entries, ())
 
 
-def _program(tree: Tree, bounds: Bounds, package: Package, entries: Sequence[ObservedEntry]) -> ObservedEntry:
-    """What was in use when a function was called, and its depth: at least so deep went the program as a whole."""
+def _program(tree: Tree, bounds: Bounds, package: Package, deepest: int) -> ObservedEntry:
+    """What was in use where functions are called, and how deep it went below."""
     start = start_of(package.board.kind)
     bound = bounds.of(start.root).bytes
     if package.board.kind is BoardKind.WINDOWS:  # where the system's stack begins is not known
         return ObservedEntry(start.root, bound, None)
-    found = [(depth_of(tree, (entry.name,), start), entry.observed) for entry in entries]
-    depths = [above + below for above, below in found if above is not None and below is not None]
-    return ObservedEntry(start.root, bound, max(depths, default=None))
+    above = depth_of(tree, (called_functions(package.model, package.prefix)[0],), start)
+    return ObservedEntry(start.root, bound, None if above is None else above + deepest)
