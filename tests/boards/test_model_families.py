@@ -1,5 +1,7 @@
 """Every family of checkpoint on an x86, a Linux Arm and a Cortex-M: the bits of the reference, in some scheme.
 
+Some have rules for classes, layers and slots, so that one model has many formats.
+
 What a family may have besides runs on the x86 alone: the C of it is the same for all.
 """
 
@@ -9,25 +11,34 @@ from board_packages import ORACLE, Make
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
+from colibri.recipe import parse_recipe
 from colibri.testing import check_package
 
 F16 = StateType.F16
 BOARDS = ("x86-64-v3", "raspberry-pi-5", "stm32f405")
 MODELS = {
     "deepseekv2-lite": Options(Scheme.W8A8, prefill=3, context=24),
-    "deepseekv3-base": Options(Scheme.W4A8, F16, context=24),
+    "deepseekv3-base": parse_recipe(
+        "w4a8:router=w8a8:attention=w8a16:2.attention.q=f32:shared=w4a16:1.experts=f32:head=f32:kv=f16:context=24"
+    ),
     "gptoss-base": Options(Scheme.W8A8, prefill=3, context=24),
     "variants/gptoss-mxfp4": Options(Scheme.W4A8, prefill=3, context=24),
-    "phimoe-base": Options(Scheme.W4A8, F16, prefill=4, context=24),
+    "phimoe-base": parse_recipe(
+        "w4a8:router=w8a16:experts.down=w8a16:0.attention=f32:head=w8a8:kv=f16:prefill=4:context=24"
+    ),
     "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
     "llama4-top1": Options(Scheme.W8A8, prefill=3, context=40),
-    "mixtral-base": Options(Scheme.W8A8, prefill=3, context=24),
+    "mixtral-base": parse_recipe(
+        "w8a8:0.experts=w4a16:experts.down=w4a8:attention.v=w8a16:embedding=w4a8:1.router=w8a8:prefill=3:context=24"
+    ),
     "mixtral-fused-disk": Options(Scheme.W4A8, context=24),
     "mixtral-sharded-swa": Options(Scheme.W4A16, F16, prefill=4, context=40),  # longer than its window of 16
     "olmoe-base": Options(Scheme.W8A16, context=24),
     "qwen2-swa": Options(Scheme.W8A8, F16, context=24),
-    "qwen2moe-base": Options(Scheme.W4A16, prefill=4, context=24),
+    "qwen2moe-base": parse_recipe(
+        "f32:experts=w4a8:2.experts=w8a8:shared.down=w8a8:router.scale=w8a16:prefill=4:context=24"
+    ),
     "qwen3moe-base": Options(Scheme.W8A8, F16, prefill=2, context=24),
     "switch-base": Options(Scheme.W8A8, prefill=3, context=20, source=24),
 }

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 from small_models import ORACLE, SENSORS, load_graph, sensor
 
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.interpret import Reference
 from colibri.graph.scheme import SCHEMES, Scheme
+from colibri.passes.quantise import quantise_graph
+from colibri.passes.rules import Rule, ordered
 
 BASE, WINDOWED = "mixtral-base", "mixtral-sharded-swa"
 LENGTHS = {BASE: 19, WINDOWED: 37}  # the window holds 16: it wraps, within chunks and between them
@@ -42,6 +46,19 @@ def test_every_chunking_gives_the_same_bits(name: str, scheme: Scheme, kv: State
     whole, states = in_chunks(graph, ids, ids.size)
     assert np.isfinite(whole).all()
     for chunk in (1, 2, 3, 7):
+        logits, after = in_chunks(graph, ids, chunk)
+        assert np.array_equal(whole.view(np.uint32), logits.view(np.uint32)), chunk
+        assert all(np.array_equal(states[key], after[key]) for key in states)
+
+
+def test_chunks_with_many_schemes_in_one_model() -> None:
+    """Layers differ, and buffers are quantised to 8 and to 16 bits, or stay floats, for different readers."""
+    graph = import_graph(Checkpoint.open(ORACLE / WINDOWED), ImportOptions())
+    texts = ("experts=w4a16", "1.experts.down=f32", "attention.v=w8a16", "0.attention.q=f32", "router=w8a8")
+    quantise_graph(graph, Scheme.W4A8, ordered(map(Rule.parse, texts)))
+    ids = tokens(LENGTHS[WINDOWED])
+    whole, states = in_chunks(graph, ids, ids.size)
+    for chunk in (1, 3, 7):
         logits, after = in_chunks(graph, ids, chunk)
         assert np.array_equal(whole.view(np.uint32), logits.view(np.uint32)), chunk
         assert all(np.array_equal(states[key], after[key]) for key in states)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from small_models import ORACLE, make_package, sensor
 
 from colibri.boards.load import load_board
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.emit.writer import write_package
 from colibri.errors import BadInput, ColibriError, UsageError
-from colibri.generate import generate
+from colibri.generate import build_graph, prepare
 from colibri.graph.graph import StateType, TensorClass
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
@@ -73,14 +76,30 @@ def test_what_is_no_recipe(text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_recipe_of_a_package_makes_it_again(tmp_path: Path) -> None:
-    options = Options(Scheme.W4A8, StateType.F16, context=16, drop={0: {1}})
-    generate(ORACLE / "mixtral-base", load_board("x86-64-v3"), options, tmp_path / "p")
-    read = parse_recipe(str(tmp_path / "p/recipe.json"))
-    assert recipe_text(read) == "w4a8:kv=f16:context=16:drop=0.1"
-    generate(ORACLE / "mixtral-base", load_board("x86-64-v3"), read, tmp_path / "q")
-    for name in ("recipe.json", "model.bin"):
-        assert (tmp_path / "p" / name).read_bytes() == (tmp_path / "q" / name).read_bytes()
+@pytest.mark.parametrize(
+    ("checkpoint", "word"),
+    [
+        ("mixtral-base", "w4a8:kv=f16:context=16:drop=0.1"),
+        ("mixtral-base", "w4a8:experts.down=w8a8:1.experts=f32:router=w8a8:context=16:drop=0.1,1.3:merge=1.5-2@0.25"),
+        ("switch-base", "w8a8:attention=w4a8:context=12:source=10"),
+        ("phimoe-base", "w4a8:0.attention.v=f32:embedding=f32:context=16"),
+    ],
+)  # fmt: skip
+def test_the_recipe_of_a_package_makes_it_again(checkpoint: str, word: str, tmp_path: Path) -> None:
+    made = []
+    for recipe in (word, str(tmp_path / "0/recipe.json")):
+        folder = tmp_path / str(len(made))
+        contents = prepare(ORACLE / checkpoint, load_board("x86-64-v3"), parse_recipe(recipe), folder, proven=False)
+        write_package(folder, contents)
+        made.append([(folder / name).read_bytes() for name in ("recipe.json", "model.bin", "package.json")])
+    assert made[0] == made[1]
+    text = recipe_text(parse_recipe(str(tmp_path / "0/recipe.json")))
+    assert parse_recipe(text).rules == parse_recipe(word).rules
+    for part in word.split(":"):
+        assert part in text.split(":") or part.startswith(("drop", "kv=f32")), part
+
+
+def test_the_recipe_of_a_sensor_model(tmp_path: Path) -> None:
     make_package(sensor("top1-e3-tiny"), tmp_path / "s")
     assert parse_recipe(str(tmp_path / "s/recipe.json")) == Options(folds={})
 
@@ -96,6 +115,15 @@ def test_the_recipe_of_a_package_makes_it_again(tmp_path: Path) -> None:
         '{"schema": 2, "scheme": "w8a8:kv=f16", "kv": "f32", "context": 0, "dropped_experts": {}}',
         '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": -1, "dropped_experts": {}}',
         '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"x": [1]}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"1": [-1]}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 99999999999, "dropped_experts": {}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f8", "context": 0, "dropped_experts": {}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "further": 1}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"heads": "w8a8"}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"head": "w8"}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"\\n": "f32"}}',
+        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": ["head"]}',
+        '{"schema": "2"}',
     ],
 )
 def test_files_that_are_no_recipes(text: str, tmp_path: Path) -> None:
@@ -105,3 +133,27 @@ def test_files_that_are_no_recipes(text: str, tmp_path: Path) -> None:
     assert str(caught.value).startswith(str(tmp_path / "recipe.json")) and "\n" not in str(caught.value)
     with pytest.raises(ColibriError):
         parse_recipe(str(tmp_path / "none.json"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("w8a8:drop=0.9", "layer 0 has no expert 9"),
+        ("w8a8:shared=w4a8", "rule 'shared=w4a8': there is no such matrix"),
+        ("w8a8:context=512", "--context: 512"),
+        ("w8a8:source=8", "--source: is for models with an encoder"),
+    ],
+)
+def test_a_recipe_for_another_checkpoint(recipe: str, message: str, tmp_path: Path) -> None:
+    """On the command line it is wrong usage; of a file the file is wrong."""
+    options = parse_recipe(recipe)
+    with pytest.raises(UsageError) as typed:
+        build_graph(Checkpoint.open(ORACLE / "mixtral-base"), options)
+    assert message in str(typed.value)
+    drops = {str(layer): sorted(ids) for layer, ids in options.drop.items()}
+    whole = {"schema": 2, "scheme": "w8a8", "kv": "f32", "context": options.context or 0, "dropped_experts": drops}
+    whole |= {"rules": {str(rule.selector): str(rule.scheme) for rule in options.rules}, "source": options.source or 0}
+    (tmp_path / "recipe.json").write_text(json.dumps(whole))
+    with pytest.raises(BadInput) as read:
+        build_graph(Checkpoint.open(ORACLE / "mixtral-base"), parse_recipe(str(tmp_path / "recipe.json")))
+    assert str(read.value).startswith(f"{tmp_path / 'recipe.json'}: is no recipe for ") and message in str(read.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from colibri.graph.graph import Graph, TensorClass
 from colibri.graph.scheme import Scheme
@@ -30,19 +30,26 @@ def schemes_told(graph: Graph) -> dict[str, str]:
 
 def _told(one: TensorClass, schemes: Mapping[Selector, str]) -> dict[str, str]:
     """Of one class."""
-    general = Counter(schemes.values()).most_common(1)[0][0]
+    general = _usual(schemes.values())
     told = {str(one): general}
     usual: dict[str, str] = {}  # of a slot
     for slot in dict.fromkeys(place.slot for place in schemes):
-        texts = Counter(text for place, text in schemes.items() if place.slot == slot)
-        usual[slot] = texts.most_common(1)[0][0]
+        usual[slot] = _usual([text for place, text in schemes.items() if place.slot == slot], general)
         if usual[slot] != general:
             told[str(Selector(one, None, slot))] = usual[slot]
     for layer in dict.fromkeys(place.layer for place in schemes):
         own = {place.slot: text for place, text in schemes.items() if place.layer == layer}
         differing = {slot: text for slot, text in own.items() if text != usual[slot]}
-        if len(set(own.values())) == 1 and differing:
-            told[str(Selector(one, layer))] = next(iter(own.values()))
-        else:
-            told |= {str(Selector(one, layer, slot)): text for slot, text in differing.items()}
+        if len(differing) == len(own):
+            usual_here = _usual(own.values())
+            told[str(Selector(one, layer))] = usual_here
+            differing = {slot: text for slot, text in own.items() if text != usual_here}
+        told |= {str(Selector(one, layer, slot)): text for slot, text in differing.items()}
     return told
+
+
+def _usual(texts: Iterable[str], rather: str = "") -> str:
+    """The most frequent; of several this one, or else the first."""
+    counts = Counter(texts)
+    best = max(counts.values())
+    return rather if counts[rather] == best else next(text for text, count in counts.items() if count == best)

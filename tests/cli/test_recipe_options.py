@@ -1,0 +1,78 @@
+"""`--scheme`, `--set` and `--recipe`: one meaning, whichever way it is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from colibri.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+MIXTRAL = str(ROOT / "tests" / "oracle" / "mixtral-base")
+
+
+def generate(out: Path, *options: str) -> int:
+    return main(["generate", MIXTRAL, "--board", "x86-64-v3", "-o", str(out), *options])
+
+
+def test_options_and_recipe_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = ("--scheme", "w4a8", "--set", "head=w8a16", "--set", "0.experts.down=w8a8", "--context", "8")
+    assert generate(tmp_path / "a", *typed) == 0
+    word = "w4a8:head=w8a16:0.experts.down=w8a8:context=8"
+    assert generate(tmp_path / "b", "--recipe", word, "--prefill", "1") == 0
+    assert generate(tmp_path / "c", "--recipe", str(tmp_path / "a/recipe.json")) == 0
+    capsys.readouterr()
+    for name in ("recipe.json", "model.bin", "package.json", "model.h", "src/model.c"):
+        assert len({(tmp_path / folder / name).read_bytes() for folder in "abc"}) == 1, name
+    told = json.loads((tmp_path / "a/package.json").read_text())
+    assert told["scheme"] == "w4a8:0.experts.down=w8a8:head=w8a16"
+    assert told["schemes"]["0.experts.down"] == "w8a8" and told["schemes"]["head"] == "w8a16"
+    header = (tmp_path / "a/model.h").read_text()
+    assert " * Weights: embedding w4, attention w4a8, experts w4a8, 0.experts.down w8a8, head w8a16" in header
+    assert "head w8a16" in (tmp_path / "a/README.md").read_text()
+    assert b'"0.experts.down":"w8a8"' in (tmp_path / "a/model.bin").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--scheme", "w9a8"), 2, "coding 'w9': there are no weights of 9 bits"),
+        (("--scheme", "w4"), 2, "scheme 'w4': activations have 8 or 16 bits: w4a8 or w4a16"),
+        (("--set", "experts"), 2, "rule: 'experts' is not SELECTOR=SCHEME; for example experts=w4a8"),
+        (("--set", "expert=w8a8"), 2, "'expert' is no class of matrices; did you mean 'experts'?"),
+        (("--set", "shared=w8a8"), 2, "rule 'shared=w8a8': there is no such matrix; the model has embedding"),
+        (("--set", "head=w8a8", "--set", "head=f32"), 2, "two rules for head: contradict each other: w8a8 and f32"),
+        (("--set", "experts.up=f32"), 2, "0.experts: gate is w8a8 and up f32, but they read the same numbers"),
+        (("--recipe", "w4a8", "--scheme", "w8a8"), 2, "--scheme beside --recipe: is a part of the recipe"),
+        (("--recipe", "w4a8", "--set", "head=w8a8"), 2, "--set beside --recipe: is a part of the recipe"),
+        (("--recipe", "w4a8", "--drop-expert", "0:1"), 2, "--drop-expert beside --recipe"),
+        (("--recipe", "w4a8:prefill=2", "--prefill", "3"), 2, "--prefill beside --recipe"),
+        (("--recipe", "w4a8:drop=0.9"), 2, "layer 0 has no expert 9"),
+        (("--recipe", "none.json"), 5, "none.json"),
+    ],
+)
+def test_one_line_for_what_cannot_be_meant(
+    options: tuple[str, ...], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert generate(tmp_path / "out", *options) == code
+    said = capsys.readouterr().err.strip()
+    assert message in said and "\n" not in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_inspect_takes_recipes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["inspect", MIXTRAL, "--recipe", "w8a8", "--recipe", "f32:experts=w4a8:kv=f16:context=8", "--json"]) == 0
+    )
+    facts = json.loads(capsys.readouterr().out)
+    names = ["w8a8", "f32:experts=w4a8:kv=f16:context=8"]
+    assert list(dict.fromkeys(fit["scheme"] for fit in facts["fits"])) == names
+    sizes = {part["name"]: part["bytes"] for part in facts["parts"]}
+    assert sizes["attention"][names[1]] > 3 * sizes["attention"][names[0]]
+    assert sizes["experts"][names[1]] < sizes["experts"][names[0]]
+    assert {fit["kv"] for fit in facts["fits"] if fit["scheme"] == names[1]} == {"f16"}
+    assert main(["inspect", MIXTRAL, "--recipe", "w8a8:context=8", "--context", "9"]) == 2
+    assert "--context beside --recipe: is a part of the recipe" in capsys.readouterr().err
+    assert main(["inspect", MIXTRAL, "--recipe", "w8a8:shared=w4a8"]) == 2
