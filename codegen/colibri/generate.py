@@ -19,6 +19,7 @@ from colibri.emit.package_text import Contents
 from colibri.emit.writer import resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable
 from colibri.footprint.code_size import estimate_code, kernel_bytes
+from colibri.graph.attend_int8 import MOST_POSITIONS, too_long_for_int8
 from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.work import work
@@ -73,6 +74,9 @@ def _built(checkpoint: Checkpoint, options: Options) -> Graph:
         raise UsageError("is for token models; a sensor model has --batch", where="--prefill")
     if options.kv is not StateType.F32 and not tokens:
         raise UsageError("is for token models; a sensor model has no key and value states", where="--kv")
+    if options.kv is StateType.I8 and too_long_for_int8(graph.states.values()):
+        what = f"int8 states hold at most {MOST_POSITIONS:,} positions"
+        raise UsageError(what, where="--kv", hint="ask for less with --context, or for --kv f16")
     drops = {layer: set(ids) for layer, ids in asked_to_drop(graph, options.drop).items()}
     for more in (keep_only(graph, options.keep), merge_experts(graph, options.merges)):
         for layer, ids in more.items():

@@ -17,6 +17,7 @@ from colibri.emit.literals import comment_text
 from colibri.emit.model_bin import plan_model_bin
 from colibri.errors import UsageError, printable
 from colibri.generate import build_graph, make_manifest
+from colibri.graph.attend_int8 import too_long_for_int8
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.scheme import SCHEMES
@@ -117,9 +118,7 @@ def inspect_checkpoint(
     """
     whole = import_graph(Checkpoint.open(path), ImportOptions(context, source=source))
     named = [(recipe_text(options), _with_lengths(options, context, source)) for options in recipes] or [
-        (str(scheme), Options(scheme, kv, context=context, source=source))
-        for scheme in SCHEMES
-        for kv in (StateType if whole.states else [StateType.F32])
+        (str(scheme), Options(scheme, kv, context=context, source=source)) for scheme in SCHEMES for kv in _types(whole)
     ]
     boards = [load_board(name) for name in board_names()]
     fits: list[Fit] = []
@@ -169,6 +168,13 @@ def inspect_checkpoint(
         warnings=tuple(warnings),
         fits=tuple(fits),
     )
+
+
+def _types(graph: Graph) -> list[StateType]:
+    """What its states may hold."""
+    if not graph.states:
+        return [StateType.F32]
+    return [kv for kv in StateType if kv is not StateType.I8 or not too_long_for_int8(graph.states.values())]
 
 
 def _with_lengths(options: Options, context: int | None, source: int | None) -> Options:

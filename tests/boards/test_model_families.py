@@ -14,39 +14,39 @@ from colibri.options import Options
 from colibri.recipe import parse_recipe
 from colibri.testing import check_package
 
-F16 = StateType.F16
+F16, I8 = StateType.F16, StateType.I8
 BOARDS = ("x86-64-v3", "raspberry-pi-5", "stm32f405")
 MODELS = {
     "deepseekv2-lite": Options(Scheme.W8A8, prefill=3, context=24),
     "deepseekv3-base": parse_recipe(
-        "w4a8:router=w8a8:attention=w8a16:2.attention.q=f32:shared=w4a16:1.experts=f32:head=f32:kv=f16:context=24"
+        "w4a8:router=w8a8:attention=w8a16:2.attention.q=f32:shared=w4a16:1.experts=f32:head=f32:kv=int8:context=24"
     ),
-    "gptoss-base": Options(Scheme.W8A8, prefill=3, context=24),
+    "gptoss-base": Options(Scheme.W8A8, I8, prefill=3, context=24),
     "variants/gptoss-mxfp4": Options(Scheme.W4A8, prefill=3, context=24),
     "phimoe-base": parse_recipe(
         "w4a8:router=w8a16:experts.down=w8a16:0.attention=f32:head=w8a8:kv=f16:prefill=4:context=24"
     ),
     "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
-    "llama4-top1": Options(Scheme.W8A8, prefill=3, context=40),
+    "llama4-top1": Options(Scheme.W8A8, I8, prefill=3, context=40),
     "mixtral-base": parse_recipe(
         "w8a8:0.experts=w4a16:experts.down=w4a8:attention.v=w8a16:embedding=w4a8:1.router=w8a8:prefill=3:context=24"
     ),
     "mixtral-fused-disk": Options(Scheme.W4A8, context=24),
-    "mixtral-sharded-swa": Options(Scheme.W4A16, F16, prefill=4, context=40),  # longer than its window of 16
+    "mixtral-sharded-swa": Options(Scheme.W4A16, I8, prefill=4, context=40),  # longer than its window of 16
     "olmoe-base": Options(Scheme.W8A16, context=24),
     "qwen2-swa": Options(Scheme.W8A8, F16, context=24),
     "qwen2moe-base": parse_recipe(
         "f32:experts=w4a8:2.experts=w8a8:shared.down=w8a8:router.scale=w8a16:prefill=4:context=24"
     ),
     "qwen3moe-base": Options(Scheme.W8A8, F16, prefill=2, context=24),
-    "switch-base": Options(Scheme.W8A8, prefill=3, context=20, source=24),
+    "switch-base": Options(Scheme.W8A8, I8, prefill=3, context=20, source=24),
 }
 VARIANTS = {
     "gptoss-mxfp4-wide-top1": Options(Scheme.W4A16, F16, context=24),
     "deepseekv3-no-shared-experts": Options(Scheme.F32, context=24),  # heads turn one pair: gcc 12.2 fused its products
     "phimoe-tied-head-bias": Options(Scheme.W4A8, prefill=3, context=24),
-    "deepseekv2-groups-q-rank": Options(Scheme.W8A16, context=24),
+    "deepseekv2-groups-q-rank": Options(Scheme.W8A16, F16, context=24),
     "llama4-biases-temperature": Options(Scheme.F32, F16, prefill=2, context=24),
     "olmoe-clip": Options(Scheme.F32, context=24),
     "switch-wide-heads-all-sparse": Options(Scheme.W4A8, F16, prefill=4, context=24),
@@ -64,6 +64,12 @@ def test_a_family_has_its_bits(model: str, board: str, make: Make) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_has_its_bits(variant: str, make: Make) -> None:
     has_its_bits(f"variants/{variant}", BOARDS[0], VARIANTS[variant], make)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("board", ["riscv-virt-rv32imac", "raspberry-pi-pico", "mps3-an547"])
+def test_int8_states_on_other_cores(board: str, make: Make) -> None:
+    has_its_bits("mixtral-sharded-swa", board, MODELS["mixtral-sharded-swa"], make)
 
 
 @pytest.mark.emulator

@@ -6,14 +6,14 @@ order of positions matters. Each step and its bounds stand in docs/numerics.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.graph.float32 import QUIET, Float, clamped, exp, nearest, quantise
-from colibri.graph.graph import Buffer, BufferKind, StateType
+from colibri.graph.graph import Buffer, BufferKind, State, StateType
 
 INT8_MAX = 127
 MOST_POSITIONS = 1 << 18  # of a state: what the roundings of so many weights add to their sum still fits
@@ -170,6 +170,11 @@ def _weights(distances: Wide, scales: NDArray[np.uint16], masked: NDArray[np.boo
     total = terms.sum(axis=-1)
     part = (total & 0x7FFFFF).astype(np.float32) * np.float32(2.0**-23)
     return _Softmax(weights, power + shift, (total >> 23).astype(np.float32) + part)
+
+
+def too_long_for_int8(states: Iterable[State]) -> bool:
+    """Whether states, if they were int8, would have more positions than their weights have room for in a sum."""
+    return any(state.capacity > MOST_POSITIONS for state in states)
 
 
 def attention_scratch(form: StateType, capacity: int, width: int) -> tuple[Buffer, ...]:

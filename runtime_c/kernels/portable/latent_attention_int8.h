@@ -26,7 +26,7 @@ static inline int32_t colibri_latent_scores_int8(int32_t *restrict scores, const
         for (uint32_t j = 0; j < some; j++) {
             const int32_t score = colibri_aligned_int8(scores[i + j], latent_scales[i + j], power) +
                                   colibri_aligned_int8(far[j], key_scales[i + j], power);
-            top = score > top ? score : top;
+            top ^= (top ^ score) & -(int32_t)(score > top);
             scores[i + j] = score;
         }
     }

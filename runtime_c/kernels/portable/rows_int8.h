@@ -12,8 +12,8 @@
 static inline void colibri_dot_rows_int8(int32_t *restrict sums, const int8_t *restrict x, const int8_t *restrict rows,
                                          uint32_t stride, uint32_t count, uint32_t width)
 {
-    uint32_t i = 0;
-    for (; i + 4 <= count; i += 4) {
+    const uint32_t whole = count & ~3u;
+    for (uint32_t i = 0; i < whole; i += 4) {
         const int8_t *restrict row = rows + i * stride;
         int32_t sum0 = 0;
         int32_t sum1 = 0;
@@ -30,7 +30,7 @@ static inline void colibri_dot_rows_int8(int32_t *restrict sums, const int8_t *r
         sums[i + 2] = sum2;
         sums[i + 3] = sum3;
     }
-    for (; i < count; i++) {
+    for (uint32_t i = whole; i < count; i++) {
         int32_t sum = 0;
         for (uint32_t d = 0; d < width; d++) {
             sum += x[d] * rows[i * stride + d];
@@ -44,8 +44,8 @@ static inline void colibri_sum_rows_int8(float *restrict out, const int32_t *res
                                          const int8_t *restrict rows, uint32_t stride, uint32_t count, uint32_t width,
                                          float factor)
 {
-    uint32_t d = 0;
-    for (; d + 4 <= width; d += 4) {
+    const uint32_t whole = width & ~3u;
+    for (uint32_t d = 0; d < whole; d += 4) {
         const int8_t *restrict row = rows + d;
         int32_t sum0 = 0;
         int32_t sum1 = 0;
@@ -63,7 +63,7 @@ static inline void colibri_sum_rows_int8(float *restrict out, const int32_t *res
         out[d + 2] = (float)sum2 * factor;
         out[d + 3] = (float)sum3 * factor;
     }
-    for (; d < width; d++) {
+    for (uint32_t d = whole; d < width; d++) {
         int32_t sum = 0;
         for (uint32_t i = 0; i < count; i++) {
             sum += weights[i] * rows[i * stride + d];

@@ -13,6 +13,17 @@
 
 #define COLIBRI_LOG2_E 0x1.715476p+0f
 
+/* By masks: a branch would make the time depend on the data. */
+static inline uint32_t colibri_least(uint32_t a, uint32_t b)
+{
+    return a ^ ((a ^ b) & -(uint32_t)(b < a));
+}
+
+static inline uint32_t colibri_most(uint32_t a, uint32_t b)
+{
+    return a ^ ((a ^ b) & -(uint32_t)(b > a));
+}
+
 /* The significand of a scale, and the biased exponent. */
 static inline int32_t colibri_scale_int(uint16_t scale)
 {
@@ -38,7 +49,7 @@ static inline void colibri_store_int8(int8_t *restrict y, uint16_t *restrict sca
     const bool live = top >= COLIBRI_QUIET;
     const uint32_t up = ((uint32_t)colibri_bits(top / 127.0f) + 0xFFFF) & 0xFFFF0000;
     const float inverse = colibri_choose(live, 1.0f / colibri_from_bits((int32_t)up), 0.0f);
-    *scale = (uint16_t)(live ? up >> 16 : 0);
+    *scale = (uint16_t)((up >> 16) & -(uint32_t)live);
     for (uint32_t i = 0; i < width; i++) {
         float value = x[i] * inverse;
         value = colibri_choose(value > -127.0f, value, -127.0f);
@@ -52,8 +63,7 @@ static inline uint32_t colibri_largest_power(const uint16_t *restrict scales, ui
 {
     uint32_t top = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t power = colibri_scale_power(scales[i * stride]);
-        top = power > top ? power : top;
+        top = colibri_most(top, colibri_scale_power(scales[i * stride]));
     }
     return top;
 }
@@ -62,8 +72,7 @@ static inline uint32_t colibri_largest_power(const uint16_t *restrict scales, ui
  * compiler for these processors shifts. |sum| <= qmax * 127 * width, which the plan keeps below 2^31 / 255. */
 static inline int32_t colibri_aligned_int8(int32_t sum, uint16_t scale, uint32_t power)
 {
-    const uint32_t below = power - colibri_scale_power(scale);
-    return (sum * colibri_scale_int(scale)) >> (below < 31 ? below : 31);
+    return (sum * colibri_scale_int(scale)) >> colibri_least(power - colibri_scale_power(scale), 31);
 }
 
 /* Scores become how far they lie below the top one, in octaves * 2^27; 32 octaves and more as 2^32 - 1.
@@ -74,12 +83,12 @@ static inline void colibri_distances_int8(int32_t *restrict scores, uint32_t cou
 {
     const uint32_t bits = (uint32_t)colibri_bits(unit);
     const uint32_t g = ((bits & 0x7FFFFF) | 0x800000) >> 8;
-    const int32_t shift = 115 - (int32_t)(bits >> 23); /* -12 - e */
-    const uint32_t right = shift <= 0 ? 0 : shift < 31 ? (uint32_t)shift : 31;
-    const uint32_t left = shift >= 0 ? 0 : shift > -16 ? (uint32_t)-shift : 16;
+    const uint32_t exponent = bits >> 23; /* e + 127; the shift to the right is -12 - e */
+    const uint32_t right = colibri_least(115 - colibri_least(exponent, 115), 31);
+    const uint32_t left = colibri_least(colibri_most(exponent, 115) - 115, 16);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t near = ((uint32_t)top - (uint32_t)scores[i]) >> right;
-        scores[i] = (int32_t)(near > 0xFFFFu >> left ? 0xFFFFFFFFu : (near << left) * g);
+        scores[i] = (int32_t)((near << left) * g | -(uint32_t)(near > 0xFFFFu >> left));
     }
 }
 
@@ -92,6 +101,14 @@ static inline uint32_t colibri_exp2_int(uint32_t x)
     p = 45324 - (p * f >> 15);
     p = 65536 - (p * f >> 15);
     return (p << 7) >> (x >> 27);
+}
+
+/* Halve a peak so many times if that, or more, brings it down to 32766; returns how often. */
+static inline uint32_t colibri_halve(uint64_t *peak, uint32_t times)
+{
+    const uint64_t large = -(uint64_t)(*peak >> (times - 1) > 32766);
+    *peak ^= (*peak ^ (*peak >> times)) & large;
+    return times & (uint32_t)large;
 }
 
 /* What `colibri_weights_int8` found. */
@@ -110,20 +127,21 @@ static inline colibri_softmax_int8 colibri_weights_int8(int32_t *restrict scores
     uint64_t sum = 0;
     uint32_t top = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t below = power - colibri_scale_power(scales[i * stride]);
+        const uint32_t below = colibri_least(power - colibri_scale_power(scales[i * stride]), 31);
         const uint32_t term = colibri_exp2_int((uint32_t)scores[i]);
-        const uint32_t weight = (term * (uint32_t)colibri_scale_int(scales[i * stride])) >> (below < 31 ? below : 31);
+        const uint32_t weight = (term * (uint32_t)colibri_scale_int(scales[i * stride])) >> below;
         total += term;
         sum += weight;
-        top = weight > top ? weight : top;
+        top = colibri_most(top, weight);
         scores[i] = (int32_t)weight;
     }
     uint64_t peak = sum >> 9;
-    peak = peak > top ? peak : top;
-    uint32_t shift = 0;
-    for (; peak > 32766; peak >>= 1) {
-        shift++;
-    }
+    peak ^= (peak ^ top) & -(uint64_t)(top > peak);
+    uint32_t shift = colibri_halve(&peak, 16);
+    shift += colibri_halve(&peak, 8);
+    shift += colibri_halve(&peak, 4);
+    shift += colibri_halve(&peak, 2);
+    shift += colibri_halve(&peak, 1);
     const uint32_t half = (1u << shift) >> 1;
     for (uint32_t i = 0; i < count; i++) {
         scores[i] = (int32_t)(((uint32_t)scores[i] + half) >> shift);
