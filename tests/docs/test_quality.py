@@ -79,6 +79,13 @@ def test_mae_of_sensor_models() -> None:
             assert max(row.loss(0), row.loss(1)) < (0.65 if row.scheme is Scheme.W8A8 else 0.5)
 
 
+def test_accuracy_of_the_classifier() -> None:
+    rows = quality.measure_accuracy((Scheme.W8A8, Scheme.W8A16))
+    assert set(quality.accuracy_table(rows).splitlines()) <= set(PAGE.splitlines())
+    for row in rows:
+        assert row.right > 96 and row.lost < quality.ACCURACY_BAR and row.same > 99
+
+
 def test_the_page_has_every_scheme_within_its_bar() -> None:
     assert {scheme for scheme, _ in quality.NATS_ROWS} == set(Scheme)
     assert (Scheme.W4A8, StateType.F16) in quality.NATS_ROWS
