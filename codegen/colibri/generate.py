@@ -9,6 +9,8 @@ import msgspec
 
 from colibri import __version__
 from colibri.boards.profile import Board, Holds, MemoryKind, for_regions
+from colibri.calibrate.find import find_calibration
+from colibri.calibrate.sequential import quantise_calibrated
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.checkpoint.untrusted import is_there
@@ -48,15 +50,16 @@ _KERNEL_BYTES = 1024  # where nothing was measured
 _OTHER_CODE_BYTES = 8192  # beside the kernels: runtime, port, program, their constants; rounded up
 
 
-def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
+def build_graph(checkpoint: Checkpoint, options: Options, progress: Progress = unseen) -> Graph:
     """Import, prune, fold scales and quantise.
 
     Raises:
-        BadInput: the checkpoint, experts to keep that it has not, or a recipe's file that was made for another one.
+        BadInput: the checkpoint, calibration data, experts to keep that it has not, or a recipe's file that was made
+            for another one.
         UsageError: an option of the other kind of model, or experts or matrices named that the checkpoint has not.
     """
     try:
-        return _built(checkpoint, options)
+        return _built(checkpoint, options, progress)
     except UsageError as error:
         if not options.file:
             raise
@@ -65,8 +68,12 @@ def build_graph(checkpoint: Checkpoint, options: Options) -> Graph:
         raise BadInput(f"is no recipe for {checkpoint.where}: {said}", where=options.file, hint=hint) from None
 
 
-def _built(checkpoint: Checkpoint, options: Options) -> Graph:
+def _built(checkpoint: Checkpoint, options: Options, progress: Progress) -> Graph:
     graph = import_graph(checkpoint, ImportOptions(options.context, options.kv, options.source))
+    asked = options.calibration
+    if asked is not None and not options.quantised:
+        raise UsageError(f"{options.schemes} rounds nothing", where="--calibrate", hint="ask for another --scheme")
+    data = None if asked is None else find_calibration(graph, asked, progress)
     tokens = graph.kind is ModelKind.TOKENS
     if options.batch is not None and tokens:
         raise UsageError("is for sensor models; a token model has --prefill", where="--batch")
@@ -86,7 +93,11 @@ def _built(checkpoint: Checkpoint, options: Options) -> Graph:
         apply_folds(graph, read_folds(graph, options.folds, "recipe"))
     elif options.quantised:
         apply_folds(graph, folds_of_weights(graph))
-    quantise_graph(graph, options.scheme, options.rules)
+    if asked is None or data is None:
+        quantise_graph(graph, options.scheme, options.rules)
+    else:
+        quantise_calibrated(graph, options.scheme, options.rules, data, asked.rounding, progress)
+        graph.calibration = data.packed()
     return graph
 
 
@@ -137,7 +148,7 @@ def prepare(
         raise UsageError("the checkpoint lies in it", where=str(out), hint="choose another folder with -o")
     name = printable(checkpoint.name)
     prefix = identifier(name) if options.prefix is None else checked_prefix(options.prefix)
-    graph = build_graph(checkpoint, options)
+    graph = build_graph(checkpoint, options, progress)
     kernels = KernelSet(board.kernels)
     layouts = plan_layouts(graph, kernels)
     tokens = graph.kind is ModelKind.TOKENS

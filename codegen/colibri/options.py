@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from colibri.calibrate.data import Calibration
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.passes.fold import FoldText
@@ -29,6 +30,7 @@ class Options:
         pins: the user's wishes where things go.
         folds: scales to move between weights; None finds them in the weights, where something is quantised.
         merges: experts that go into others of their layers, one merge after the other.
+        calibration: data that weights are rounded for; None rounds each to the nearest value.
         file: of the recipe that says all this, for messages; empty for none.
     """
 
@@ -45,6 +47,7 @@ class Options:
     rules: tuple[Rule, ...] = ()
     folds: FoldText | None = None
     merges: tuple[Merge, ...] = ()
+    calibration: Calibration | None = None
     file: str = field(default="", compare=False)
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from colibri.boards.words import nearest
+from colibri.calibrate.data import OWN, Calibration, Rounding
 from colibri.errors import UsageError, shown
 from colibri.graph.graph import StateType, TensorClass
 from colibri.graph.scheme import Scheme
@@ -22,7 +23,7 @@ _From = TypeVar("_From")
 _To = TypeVar("_To")
 
 _HINT = "for example w4a8:experts=w8a8:kv=f16:context=64:drop=0.1,2.5, or the recipe.json of a package"
-_KEYS = ("kv", "context", "source", "prefill", "batch", "drop", "merge")
+_KEYS = ("kv", "context", "source", "prefill", "batch", "drop", "merge", "calibrate", "rounding")
 _MOST = {"context": 1 << 20, "source": 1 << 20, "prefill": 1024, "batch": 1024}
 
 
@@ -30,7 +31,8 @@ def parse_recipe(text: str) -> Options:
     """What ``SCHEME[:key=value]…`` or a ``.json`` file asks for.
 
     Keys are selectors of `passes.rules`, with a scheme; ``kv``, ``context``, ``source``, ``prefill``, ``batch``;
-    ``drop`` with experts as ``LAYER.ID``, parted by commas; and ``merge`` with ``LAYER.GONE-INTO@SHARE``.
+    ``drop`` with experts as ``LAYER.ID``, parted by commas; ``merge`` with ``LAYER.GONE-INTO@SHARE``; ``calibrate``
+    with a file or ``self``, and ``rounding``.
 
     Raises:
         UsageError: not of this form.
@@ -63,6 +65,7 @@ def parse_recipe(text: str) -> Options:
         source=_number(text, "source", values),
         drop=_drops(text, values["drop"]) if "drop" in values else {},
         merges=_merges(text, values["merge"]) if "merge" in values else (),
+        calibration=_calibration(text, values),
     )
 
 
@@ -78,7 +81,22 @@ def recipe_text(options: Options) -> str:
         parts.append(f"drop={','.join(drops)}")
     if merges := [f"{one.layer}.{one.gone}-{one.into}@{one.share}" for one in options.merges]:
         parts.append(f"merge={','.join(merges)}")
+    if options.calibration is not None:
+        parts.append(f"calibrate={options.calibration.file or OWN}")
+        if options.calibration.rounding is not Rounding.GPTQ:
+            parts.append(f"rounding={options.calibration.rounding}")
     return ":".join(parts)
+
+
+def _calibration(text: str, values: dict[str, str]) -> Calibration | None:
+    if "calibrate" not in values:
+        if "rounding" in values:
+            raise _wrong(text, "rounding is for calibration data; say calibrate= too")
+        return None
+    rounding = _word(text, values.get("rounding", str(Rounding.GPTQ)), Rounding)
+    if not values["calibrate"]:
+        raise _wrong(text, "calibrate= names no file")
+    return Calibration(None if values["calibrate"] == OWN else Path(values["calibrate"]), rounding=rounding)
 
 
 def _said(text: str, read: Callable[[_From], _To], part: _From) -> _To:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 
+from colibri.calibrate.data import FILE_NAME, Calibration, Rounding, sha256
 from colibri.checkpoint.untrusted import decoded, read_bounded
 from colibri.errors import BadInput, UsageError, shown
 from colibri.graph.graph import Graph, StateType
@@ -41,6 +44,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         source: tokens of an encoder.
         dropped_experts: layer to the ids of its experts that are gone.
         folds: as `passes.fold` has them.
+        calibration: SHA-256 of the file of data beside this one; empty without.
+        rounding: for that data.
         merges: in this order, before those that go are dropped.
     """
 
@@ -53,6 +58,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     dropped_experts: dict[str, list[int]]
     folds: dict[str, dict[str, list[int]]] = {}
     merges: tuple[Merge, ...] = ()
+    calibration: str = ""
+    rounding: str = ""
 
 
 def recipe_bytes(graph: Graph, options: Options) -> bytes:
@@ -67,6 +74,8 @@ def recipe_bytes(graph: Graph, options: Options) -> bytes:
         dropped_experts={str(layer): sorted(ids) for layer, ids in sorted(graph.pruned.items()) if ids},
         folds=fold_text(graph.folds),
         merges=options.merges,
+        calibration=sha256(graph.calibration) if graph.calibration else "",
+        rounding=str(options.calibration.rounding) if options.calibration else "",
     )
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
 
@@ -89,13 +98,13 @@ def read_recipe(path: Path) -> Options:
         raise BadInput(f"recipe schema {head.schema}, this Colibri reads {SCHEMA}", where=where)
     recipe = decoded(lambda: msgspec.json.decode(raw, type=Recipe), what="is no recipe", where=where, hint=_HINT)
     try:
-        return _options(recipe, where)
+        return _options(recipe, path, where)
     except UsageError as error:
         said = f"{error.where}: {error.what}" if error.where else error.what
         raise BadInput(said, where=where, hint=error.hint) from None
 
 
-def _options(recipe: Recipe, where: str) -> Options:
+def _options(recipe: Recipe, path: Path, where: str) -> Options:
     if recipe.kv not in list(StateType):
         raise BadInput(f"'{shown(recipe.kv, 40)}' is no type of states", where=where, hint=f"it is {_known(StateType)}")
     if len(recipe.rules) > _MOST_RULES:
@@ -114,8 +123,21 @@ def _options(recipe: Recipe, where: str) -> Options:
         drop=_numbers(recipe.dropped_experts, where),
         folds=recipe.folds,
         merges=recipe.merges,
+        calibration=_calibration(recipe, path, where),
         file=where,
     )
+
+
+def _calibration(recipe: Recipe, path: Path, where: str) -> Calibration | None:
+    if not recipe.calibration and not recipe.rounding:
+        return None
+    if not re.fullmatch("[0-9a-f]{64}", recipe.calibration):
+        raise BadInput(f"calibration '{shown(recipe.calibration, 70)}' is no SHA-256", where=where)
+    if recipe.rounding not in list(Rounding):
+        what = f"'{shown(recipe.rounding, 40)}' is no way to round"
+        raise BadInput(what, where=where, hint=f"it is {_known(Rounding)}")
+    beside = path.parent / FILE_NAME
+    return Calibration(beside, None, Rounding(recipe.rounding), recipe.calibration)
 
 
 def _numbers(dropped: Mapping[str, list[int]], where: str) -> dict[int, set[int]]:
@@ -129,5 +151,5 @@ def _numbers(dropped: Mapping[str, list[int]], where: str) -> dict[int, set[int]
     return found
 
 
-def _known(kind: type[StateType]) -> str:
+def _known(kind: type[StrEnum]) -> str:
     return " or ".join(str(one) for one in kind)

@@ -1,26 +1,22 @@
 """Run calibration data through the model, and note what each matrix is multiplied with.
 
-The model runs with 8-bit weights and 16-bit activations: near to fp32, and the reference is then fast and has the same
-bits on every machine. So has what is collected.
+It runs as `wide_copy` has it, so what is collected has the same bits on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.calibrate.data import CalibrationData
 from colibri.calibrate.statistics import Statistics, Sums
+from colibri.calibrate.wide import wide_copy
 from colibri.errors import BadInput
 from colibri.graph.float32 import Float
 from colibri.graph.graph import Graph
 from colibri.graph.interpret import Quantised, Reference
-from colibri.graph.scheme import Scheme
-from colibri.graph.weights import Kept
-from colibri.passes.quantise import quantise_graph
 from colibri.progress import Progress, unseen
 
 # Constants, whatever the machine has: what is collected must not depend on it.
@@ -60,20 +56,6 @@ def collect(
     return noted.statistics(data.count)
 
 
-def wide_copy(graph: Graph) -> Graph:
-    """The graph with 8-bit weights and 16-bit activations, beside the one given."""
-    copy = replace(
-        graph,
-        ops=list(graph.ops),
-        buffers=dict(graph.buffers),
-        weights=dict(graph.weights),
-        warnings=[],
-        kept=Kept(),
-    )
-    quantise_graph(copy, Scheme.W8A16)
-    return copy
-
-
 def side_by_side(graph: Graph, rows: int) -> int:
     """Sequences that may run at once: as many as there are, and as their states and logits have room for."""
     states = sum(state.capacity * state.width for state in graph.states.values())
@@ -95,7 +77,7 @@ class _Noted:
         self._left_out: list[str] = []
         self._last: tuple[Float | Quantised, Sums] | None = None
 
-    def __call__(self, name: str, x: Float | Quantised) -> None:
+    def __call__(self, name: str, x: Float | Quantised, rows: NDArray[np.intp] | None) -> None:
         if name not in self._names:
             return
         if (

@@ -20,6 +20,7 @@ from colibri.graph.graph import Graph, ModelKind
 from colibri.model_facts import model_facts
 
 FILE_NAME = "calibration.npz"
+OWN = "self"  # in place of a file: text that the model itself writes
 TOKENS = 16_384  # that are taken where the user says no number
 SAMPLES = 4_096
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date of zip: files do not say when they were made
@@ -71,6 +72,11 @@ class CalibrationData:
         if self.windows is not None:
             return int(self.windows.size)
         return sum(tokens.size for _, tokens in self.pairs)
+
+    @property
+    def sequences(self) -> int:
+        """Windows, each of which has states of its own; 1 for samples."""
+        return 1 if self.windows is None else len(self.windows)
 
     def packed(self) -> bytes:
         """As a ``.npz`` that `read_calibration` reads again: equal bytes for equal data, whatever numpy or machine."""

@@ -1,6 +1,6 @@
 """Calibration data for those who have none: the model's own text.
 
-It is sampled with 8-bit weights and 16-bit activations, many sequences side by side. Probabilities become integers and
+It is sampled from `wide_copy`, many sequences side by side. Probabilities become integers and
 random numbers are SplitMix64 of seed and place, so the text is the same on every machine.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.calibrate.collect import side_by_side, wide_copy
+from colibri.calibrate.collect import side_by_side
 from colibri.calibrate.data import TOKENS, CalibrationData
+from colibri.calibrate.wide import wide_copy
 from colibri.errors import BadInput, UsageError
 from colibri.graph.float32 import Float, softmax_terms
 from colibri.graph.graph import Graph, ModelKind
@@ -18,7 +19,7 @@ from colibri.graph.interpret import Reference
 from colibri.progress import Progress, unseen
 
 SEED = 1
-LONGEST = 256  # tokens of a sequence
+LONGEST = 128  # tokens of a sequence
 _FINE = np.float32(1 << 24)  # steps of a probability
 
 

@@ -67,7 +67,7 @@ class Sums:
         Raises:
             ValueError: a value is not finite.
         """
-        values = x.integers.astype(np.float32) * x.scale[:, None] if isinstance(x, Quantised) else x
+        values = floats(x)
         if not len(values):
             return
         largest = np.abs(values).max(axis=0).astype(np.float64)
@@ -75,16 +75,13 @@ class Sums:
             raise ValueError("not finite")
         self._rows += len(values)
         self._largest = np.maximum(self._largest, largest)
-        top = float(largest.max())
-        if top == 0:
-            return
-        step = 2.0 ** (np.frexp(top)[1] - _TOP)
-        integers = np.rint(values.astype(np.float64) / step)
-        self._sum += exact_product(np.ones((1, len(integers))), integers)[0] * step
+        integers, step = _integers(values)
+        ones = np.ones((1, len(integers)))
+        self._sum += _exact_product(ones, integers)[0] * step
         if self._squares.ndim == 2:
-            self._squares += exact_product(integers.T, integers) * (step * step)
+            self._squares += _exact_product(integers.T, integers) * (step * step)
         else:
-            self._squares += exact_product(np.ones((1, len(integers))), integers * integers)[0] * (step * step)
+            self._squares += _exact_product(ones, integers * integers)[0] * (step * step)
 
     def moments(self) -> Moments:
         """What was found; of no row zeros."""
@@ -94,6 +91,32 @@ class Sums:
         return Moments(self._rows, mean, squares if second is None else second.diagonal().copy(), self._largest, second)
 
 
-def exact_product(a: Wide, b: Wide) -> Wide:
+def floats(x: Float | Quantised) -> Float:
+    """Rows as fp32."""
+    return x.integers.astype(np.float32) * x.scale[:, None] if isinstance(x, Quantised) else x
+
+
+def mean_product(a: Float, b: Float) -> Wide:
+    """Mean of ``a b^T`` over finite rows ``[rows, k]`` of both, of each with 16 bits: ``[k, k]``; of no rows zeros."""
+    (left, step), (right, other) = _integers(a), _integers(b)
+    return _exact_product(left.T, right) * (step * other / max(1, len(a)))
+
+
+def mean_row(a: Float) -> Wide:
+    """Mean of finite rows ``[rows, k]``, each with 16 bits; of no rows zeros."""
+    integers, step = _integers(a)
+    return np.asarray(_exact_product(np.ones((1, len(a))), integers)[0] * (step / max(1, len(a))))
+
+
+def _integers(values: Float) -> tuple[Wide, float]:
+    """Rows as integers of 16 bits, and the power of two that they are multiplied with."""
+    top = float(np.abs(values).max(initial=0.0))
+    if top == 0:
+        return np.zeros(values.shape), 1.0
+    step = float(2.0 ** (np.frexp(top)[1] - _TOP))
+    return np.rint(values.astype(np.float64) / step), step
+
+
+def _exact_product(a: Wide, b: Wide) -> Wide:
     """``a b`` of integers whose partial sums all stay below 2^53: the only product here that BLAS may order."""
     return np.asarray(a @ b)

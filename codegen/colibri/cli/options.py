@@ -16,6 +16,7 @@ from colibri.errors import BadInput, UsageError, shown
 
 if TYPE_CHECKING:
     from colibri.boards.profile import Board
+    from colibri.calibrate.data import Calibration
     from colibri.options import Options
     from colibri.passes.pins import Pins
 
@@ -64,6 +65,12 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--drop-expert", multiple=True, metavar="LAYER:ID", help="Leave an expert out; repeatable."),
             click.option("--keep-experts", type=FILE, metavar="FILE",
                          help='Keep only these: JSON, {"LAYER": [ID, …]}; layers not named keep all.'),
+            click.option("--calibrate", metavar="FILE|self",
+                         help="Round for this data: tokens, samples, or what the model itself writes."),
+            click.option("--rounding", type=click.Choice(["nearest", "gptq"]),
+                         help="With --calibrate: each weight to the nearest value, or together.  [default: gptq]"),
+            click.option("--calibrate-limit", type=click.IntRange(1, 1 << 24), metavar="N",
+                         help="Most tokens or samples of that data.  [default: 16384 tokens, 4096 samples]"),
             click.option("--place", type=click.Path(path_type=Path), metavar="FILE",
                          help="Your own wishes where buffers, weights and kernels go: TOML, see docs/memory.md."),
             click.option("--prefix", metavar="NAME",
@@ -121,6 +128,9 @@ def parse_options(
     source: int | None,
     drop_expert: tuple[str, ...],
     keep_experts: Path | None,
+    calibrate: str | None,
+    rounding: str | None,
+    calibrate_limit: int | None,
     place: Path | None,
     prefix: str | None,
 ) -> Options:
@@ -147,6 +157,9 @@ def parse_options(
             "--source": source,
             "--drop-expert": drop_expert,
             "--keep-experts": keep_experts,
+            "--calibrate": calibrate,
+            "--rounding": rounding,
+            "--calibrate-limit": calibrate_limit,
         }
         if twice := [name for name, value in said.items() if value]:
             what = "is a part of the recipe"
@@ -168,9 +181,21 @@ def parse_options(
         source=source,
         drop=drop,
         keep={} if keep_experts is None else read_keep_file(keep_experts),
+        calibration=_calibration(calibrate, rounding, calibrate_limit),
         prefix=prefix,
         pins=pins,
     )
+
+
+def _calibration(calibrate: str | None, rounding: str | None, limit: int | None) -> Calibration | None:
+    from colibri.calibrate.data import OWN, Calibration, Rounding
+
+    if calibrate is None:
+        for name, value in (("--rounding", rounding), ("--calibrate-limit", limit)):
+            if value is not None:
+                raise UsageError("is for calibration data", where=name, hint="name it with --calibrate FILE|self")
+        return None
+    return Calibration(None if calibrate == OWN else Path(calibrate), limit, Rounding(rounding or "gptq"))
 
 
 def _of_recipe(recipe: str, *, batch: int | None, prefill: int | None, prefix: str | None, pins: Pins) -> Options:

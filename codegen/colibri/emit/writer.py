@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from colibri.boards.profile import Board
+from colibri.calibrate.data import FILE_NAME as CALIBRATION
 from colibri.claim import put_in_place
 from colibri.emit.c_layout import lay_out
 from colibri.emit.c_text import model_c_values
@@ -77,6 +78,7 @@ _OURS = frozenset(
         "README.md",
         "package.json",
         "recipe.json",
+        CALIBRATION,
         "model.h",
         "model.bin",
         "hot.bin",
@@ -122,6 +124,8 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
     for name, file in zip(FILE_NAMES, contents.files, strict=False):
         write_model_bin(folder / name, file, contents.graph, contents.layouts, progress(name, file.length))
     (folder / "recipe.json").write_bytes(contents.recipe)
+    if contents.graph.calibration:
+        (folder / CALIBRATION).write_bytes(contents.graph.calibration)
     if contents.tokenizer is not None:
         (folder / "tokenizer.json").write_bytes(contents.tokenizer)
     (folder / "test").mkdir()

@@ -210,6 +210,7 @@ class Graph:
         dropped: notes on tensors and experts left out.
         warnings: what was done to the weights that the user may not want.
         folds: scales that were moved, as `passes.fold.Folds` has them.
+        calibration: the data that weights were rounded for, as a package keeps it; empty without.
         kept: small matrices that were made.
     """
 
@@ -232,6 +233,7 @@ class Graph:
     dropped: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     folds: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    calibration: bytes = field(default=b"", repr=False)
     kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     INPUT = "input"

@@ -41,6 +41,9 @@ class Route:
     weight: Float
 
 
+Multiplied = Callable[[str, "Float | Quantised", "NDArray[np.intp] | None"], None]
+
+
 @dataclass
 class Run:
     """What an op sees while the reference runs.
@@ -52,7 +55,8 @@ class Run:
         all_rows: keep every row at `LastRow`, to see the logits of each position.
         states: name to ``[sequences, capacity, width]``; `scales_of` the name to those of int8 rows.
         source: rows that encode took in.
-        multiplied: is told the name of each matrix, and the rows that it is multiplied with.
+        multiplied: is told the name of each matrix, the rows that it is multiplied with, and which rows of the call
+            they are where they are not all.
     """
 
     graph: Graph
@@ -63,7 +67,7 @@ class Run:
     states: States
     tokens: Int | None = None
     source: int = 0
-    multiplied: Callable[[str, Float | Quantised], None] | None = None
+    multiplied: Multiplied | None = None
     floats: dict[str, Float] = field(default_factory=dict)
     quantised: dict[str, Quantised] = field(default_factory=dict)
     routes: dict[str, Route] = field(default_factory=dict)
@@ -82,15 +86,19 @@ class Run:
         """The rows of a buffer as `product` takes them."""
         return self.floats[buffer] if kind is BufferKind.FLOAT else self.quantised[buffer]
 
-    def product(self, name: str, x: Float | Quantised) -> Float:
-        """Rows times a matrix weight, as `product`."""
-        self.seen(name, x)
+    def product(self, name: str, x: Float | Quantised, rows: NDArray[np.intp] | None = None) -> Float:
+        """Rows times a matrix weight, as `product`.
+
+        Args:
+            rows: which of the call they are; None for all.
+        """
+        self.seen(name, x, rows)
         return product(self.matrix(name), x)
 
-    def seen(self, name: str, x: Float | Quantised) -> None:
+    def seen(self, name: str, x: Float | Quantised, rows: NDArray[np.intp] | None = None) -> None:
         """Tell who wants to know what a matrix is multiplied with."""
         if self.multiplied is not None:
-            self.multiplied(name, x)
+            self.multiplied(name, x, rows)
 
     def keep(self, state: str, rows: Float, slots: slice | int) -> None:
         """Put rows ``[sequences, …, width]`` into a state, as its type has them."""
@@ -147,7 +155,7 @@ class Reference:
         graph: Graph,
         sequences: int = 1,
         watch: Callable[[Op, Run], None] = lambda op, run: None,
-        multiplied: Callable[[str, Float | Quantised], None] | None = None,
+        multiplied: Multiplied | None = None,
     ) -> None:
         self.graph = graph
         self._watch = watch
@@ -171,10 +179,14 @@ class Reference:
 
     def forward(self, samples: Float) -> Float:
         """Predict ``[rows, inputs]`` to ``[rows, outputs]``; rows are independent."""
+        return self._output(self.run_of_samples(samples))
+
+    def run_of_samples(self, samples: Float) -> Run:
+        """A call of `forward` before its first op."""
         assert self.graph.kind is ModelKind.SAMPLES
-        run = Run(self.graph, 1, samples.shape[0], 0, True, self.states)
+        run = Run(self.graph, 1, samples.shape[0], 0, True, self.states, multiplied=self._multiplied)
         run.floats[Graph.INPUT] = np.ascontiguousarray(samples, np.float32)
-        return self._output(run)
+        return run
 
     def encode(self, tokens: NDArray[np.integer]) -> None:
         """Take in the source ``[sequences, length]`` (or ``[length]``) and forget all positions.
@@ -188,7 +200,9 @@ class Reference:
             raise ValueError(f"a source has 1 to {self.graph.source} tokens, not {length}")
         self.reset()
         self.source = length
-        run = Run(self.graph, self.sequences, length, 0, True, self.states, tokens.reshape(-1), length)
+        run = Run(
+            self.graph, self.sequences, length, 0, True, self.states, tokens.reshape(-1), length, self._multiplied
+        )
         self._run(run, self.graph.ops[: self.graph.encoder])
 
     def extend(self, tokens: NDArray[np.integer], *, all_rows: bool = False) -> Float:
@@ -200,16 +214,33 @@ class Reference:
         Raises:
             ValueError: the context would overflow, or there is an encoder and no source.
         """
+        run = self.run_of_tokens(tokens, all_rows=all_rows)
+        logits = self._output(run)
+        self.position += run.length
+        return logits.reshape(self.sequences, -1, logits.shape[-1]) if all_rows else logits
+
+    def run_of_tokens(self, tokens: NDArray[np.integer], *, all_rows: bool = False) -> Run:
+        """A call of `extend` before its first op, which leaves the position as it is.
+
+        Raises:
+            ValueError: as `extend`.
+        """
         tokens = np.asarray(tokens, np.int32).reshape(self.sequences, -1)
         if self.position + tokens.shape[1] > self.graph.context:
             raise ValueError(f"context of {self.graph.context} is full")
         if self.graph.source and not self.source:
             raise ValueError("encode comes first")
-        run = Run(self.graph, self.sequences, tokens.shape[1], self.position, all_rows, self.states)
-        run.tokens, run.source = tokens.reshape(-1), self.source
-        logits = self._output(run)
-        self.position += tokens.shape[1]
-        return logits.reshape(self.sequences, -1, logits.shape[-1]) if all_rows else logits
+        return Run(
+            self.graph,
+            self.sequences,
+            tokens.shape[1],
+            self.position,
+            all_rows,
+            self.states,
+            tokens.reshape(-1),
+            self.source,
+            self._multiplied,
+        )
 
     def resume(self, run: Run, start: int) -> Float:
         """Go on with a call from an op on, of a graph without an encoder.
@@ -225,7 +256,6 @@ class Reference:
         return canonical(run.floats[Graph.OUTPUT])
 
     def _run(self, run: Run, ops: Sequence[Op]) -> None:
-        run.multiplied = self._multiplied
         with np.errstate(all="ignore"):
             for op in ops:
                 op.reference(run)

@@ -42,3 +42,21 @@ def row_sums(a: Wide) -> Wide:
     for column in a.T:
         out += column
     return out
+
+
+def solve(factor: Wide, right: Wide) -> Wide:
+    """X of ``X M M^T = right``.
+
+    Args:
+        factor: M, an upper triangle ``[k, k]``.
+        right: ``[n, k]``.
+    """
+    k = len(factor)
+    left = right.copy()
+    for j in reversed(range(k)):  # X M first
+        left[:, j] /= factor[j, j]
+        left[:, :j] -= left[:, j, None] * factor[:j, j]
+    for j in range(k):
+        left[:, j] /= factor[j, j]
+        left[:, j + 1 :] -= left[:, j, None] * factor[j, j + 1 :]
+    return left

@@ -154,16 +154,16 @@ class Experts(Op):
             scale = whole.scale[rows] if weight is None else whole.scale[rows] * weight
             x = Quantised(whole.integers[rows], scale)
         act = ACTIVATIONS[self.activation]
-        hidden = run.product(expert.up, x)
+        hidden = run.product(expert.up, x, rows)
         if expert.gate is None:
             hidden = act(hidden)
         elif self.clipped is None:
-            hidden = act(run.product(expert.gate, x)) * hidden
+            hidden = act(run.product(expert.gate, x, rows)) * hidden
         else:
-            hidden = clipped_swiglu(run.product(expert.gate, x), hidden, *self.clipped)
+            hidden = clipped_swiglu(run.product(expert.gate, x, rows), hidden, *self.clipped)
         if self.hidden_kind is BufferKind.FLOAT:
-            return run.product(expert.down, hidden)
-        return run.product(expert.down, Quantised(*quantise(hidden, self.hidden_qmax)))
+            return run.product(expert.down, hidden, rows)
+        return run.product(expert.down, Quantised(*quantise(hidden, self.hidden_qmax)), rows)
 
     def emit(self, c: CScope) -> None:
         c.kernel("experts")
