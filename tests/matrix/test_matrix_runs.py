@@ -10,12 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from small_models import sensor
+from small_models import make_package, sensor
 
 from colibri.cli import main
 from colibri.errors import BadInput, BuildFailed, UsageError
+from colibri.graph.scheme import Scheme
 from colibri.matrix.model import Cell, State, nothing
-from colibri.matrix.run import plan, run_matrix
+from colibri.matrix.run import _ninja_text, plan, run_matrix
 
 MODEL = str(sensor("top1-e3-tiny"))
 
@@ -134,6 +135,23 @@ def test_every_checkpoint_with_every_recipe() -> None:
     ]  # fmt: skip
 
 
+def test_a_recipe_in_a_file_is_read_from_it_in_each_cell(tmp_path: Path) -> None:
+    files = []
+    for name in ("a", "b"):
+        make_package(Path(MODEL), tmp_path / name, scheme=Scheme.W4A8)
+        files.append(str(tmp_path / name / "recipe.json"))
+    cells = plan([Path(MODEL)], ["stm32f405"], ["w4a8", *files])
+    assert [(cell.recipe, cell.recipe_file) for cell in cells] == [
+        ("w4a8", ""),
+        (f"w4a8 ({files[0]})", files[0]),
+        (f"w4a8 ({files[1]})", files[1]),
+    ]
+    assert len({cell.name for cell in cells}) == 3
+    (single,) = plan([Path(MODEL)], ["stm32f405"], files[:1])
+    assert (single.recipe, single.recipe_file) == ("w4a8", files[0])
+    assert files[0] in _ninja_text([single], 1.0)
+
+
 @pytest.mark.parametrize(
     ("checkpoint", "board", "recipe", "error", "message"),
     [
@@ -141,7 +159,7 @@ def test_every_checkpoint_with_every_recipe() -> None:
         (MODEL, "stm32f407", "w8a8", BadInput, "no board 'stm32f407'; did you mean 'stm32f405'?"),
         (MODEL, "nothing*", "w8a8", BadInput, "no board 'nothing*'"),
         (MODEL, "/nowhere.toml", "w8a8", BadInput, "/nowhere.toml: no such file"),
-        (MODEL, "stm32f405", "w8a9", UsageError, "unknown word 'w8a9'"),
+        (MODEL, "stm32f405", "w8a9", UsageError, "scheme 'w8a9': is none"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_built(

@@ -42,7 +42,7 @@ def run_cell(cell: Cell, folder: Path, timeout: float) -> Result:
 
 def _built(cell: Cell, board: Board, folder: Path, timeout: float) -> Result:
     installed = find_toolchain(board, cell.toolchain)
-    generate(Path(cell.checkpoint), board, parse_recipe(cell.recipe), folder, installed.compiler)
+    generate(Path(cell.checkpoint), board, parse_recipe(cell.recipe_file or cell.recipe), folder, installed.compiler)
     with claimed(folder):
         remember(folder, installed)
         build_product(folder, board)

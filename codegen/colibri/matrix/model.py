@@ -23,7 +23,8 @@ class Cell(msgspec.Struct, frozen=True):
     Attributes:
         checkpoint: its folder.
         board: name or path, as `load_board` takes it.
-        recipe: in its short form, see `colibri.recipe`.
+        recipe: in its short form, see `colibri.recipe`; behind it the file, where another of the matrix has the same.
+        recipe_file: that it was read from, and is read from again, since it may hold what no word says.
         toolchain: as `colibri build --toolchain` takes it; empty for the board's own.
         namesake: whether another checkpoint of the matrix, in another folder, is called the same.
         board_namesake: whether another board is.
@@ -35,6 +36,7 @@ class Cell(msgspec.Struct, frozen=True):
     toolchain: str = ""
     namesake: bool = False
     board_namesake: bool = False
+    recipe_file: str = ""
 
     @property
     def name(self) -> str:
@@ -42,7 +44,7 @@ class Cell(msgspec.Struct, frozen=True):
         given = [_last(self.checkpoint), _last(self.board).removesuffix(".toml"), *filter(None, [self.toolchain])]
         parts = [_slug(part) for part in given]
         name = "--".join([*parts[:2], _slug(self.recipe), *parts[2:]])
-        if parts == given and len(name) <= _LONGEST and "/" not in self.board and not self.namesake:
+        if parts == given and len(name) <= _LONGEST and "/" not in self.board + self.recipe and not self.namesake:
             return name
         return f"{name[:_LONGEST]}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
 

@@ -58,7 +58,7 @@ def plan(
         if not str(checkpoint).isprintable():  # it goes into a file of ninja
             raise UsageError("a path with characters that do not print", where=shown(str(checkpoint), 300))
     chosen = list(dict.fromkeys(name for text in boards for name in _boards(text)))
-    short = list(dict.fromkeys(recipe_text(parse_recipe(text)) for text in recipes))
+    short = _recipes(recipes)
     folders = list(dict.fromkeys(str(path.resolve()) for path in checkpoints))
     tools = list(dict.fromkeys(str(Path(tool).absolute()) if "/" in tool else tool for tool in toolchains))
     names = Counter(Path(folder).name for folder in folders)
@@ -70,10 +70,11 @@ def plan(
             board,
             recipe,
             tool,
+            recipe_file=file,
             namesake=names[Path(folder).name] > 1,
             board_namesake=labels[Path(board).name.removesuffix(".toml")] > 1,
         )
-        for folder, recipe, board, tool in every
+        for folder, (recipe, file), board, tool in every
     ]
     if len(cells) > _MOST_CELLS:
         raise UsageError(f"{len(cells):,} cells, at most {_MOST_CELLS:,}", where="matrix")
@@ -111,6 +112,15 @@ def run_matrix(
     except OSError as error:
         raise no_room(shown(str(out), 300), error, "choose another folder with -o") from None
     return Matrix(SCHEMA, results)
+
+
+def _recipes(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Short form and file of each, the latter empty for a word. Different ones have different short forms."""
+    found = dict.fromkeys(
+        (recipe_text(parse_recipe(text)), str(Path(text).resolve()) if text.endswith(".json") else "") for text in texts
+    )
+    counts = Counter(short for short, _ in found)
+    return [(f"{short} ({file})" if file and counts[short] > 1 else short, file) for short, file in found]
 
 
 def _boards(text: str) -> list[str]:
@@ -177,7 +187,7 @@ def _ninja_text(cells: Sequence[Cell], timeout: float) -> str:
     for cell in cells:
         key = _key(cell, boards[cell.board], generator, versions)
         lines += [
-            f"build {cell.name}/{RESULT}: cell | {inputs[cell.checkpoint]}",
+            f"build {cell.name}/{RESULT}: cell | {' '.join([inputs[cell.checkpoint], *_recipe_inputs(cell)])}",
             f"  folder = {cell.name}",
             f"  key = {key}",
         ]
@@ -186,7 +196,20 @@ def _ninja_text(cells: Sequence[Cell], timeout: float) -> str:
 
 def _inputs(checkpoint: Path) -> str:
     files = sorted(path for path in checkpoint.iterdir() if path.is_file()) if checkpoint.is_dir() else [checkpoint]
-    return " ".join(re.sub(r"([$ :])", r"$\1", str(path)) for path in files if str(path).isprintable())
+    return " ".join(map(_escaped, files))
+
+
+def _recipe_inputs(cell: Cell) -> list[str]:
+    """The recipe's file and what belongs to it."""
+    if not cell.recipe_file:
+        return []
+    file = Path(cell.recipe_file)
+    return [_escaped(path) for path in (file, file.with_name("calibration.npz")) if path.is_file()]
+
+
+def _escaped(path: Path) -> str:
+    """For a file of ninja; nothing where that has no way to say it."""
+    return re.sub(r"([$ :])", r"$\1", str(path)) if str(path).isprintable() else ""
 
 
 def _key(cell: Cell, board: Board, generator: str, versions: dict[str, str]) -> str:
