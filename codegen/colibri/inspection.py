@@ -126,7 +126,7 @@ def inspect_checkpoint(
     parts: dict[str, dict[str, int]] = {}
     for scheme, options in named:
         checkpoint = Checkpoint.open(path)
-        graph = build_graph(checkpoint, replace(options, folds={}))  # which changes no size
+        graph = build_graph(checkpoint, replace(options, folds={}, calibration=None))  # neither changes a size
         rows = options.prefill or options.batch or 1
         warnings |= dict.fromkeys(graph.warnings)
         name = printable(checkpoint.name)

@@ -152,6 +152,14 @@ def test_a_recipe_in_a_file_is_read_from_it_in_each_cell(tmp_path: Path) -> None
     assert files[0] in _ninja_text([single], 1.0)
 
 
+def test_calibration_data_is_found_from_the_folder_of_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.npy").touch()
+    (cell,) = plan([Path(MODEL)], ["stm32f405"], ["w4a8:calibrate=data.npy"])
+    assert cell.recipe == f"w4a8:calibrate={tmp_path / 'data.npy'}"
+    assert str(tmp_path / "data.npy") in _ninja_text([cell], 1.0)
+
+
 @pytest.mark.parametrize(
     ("checkpoint", "board", "recipe", "error", "message"),
     [

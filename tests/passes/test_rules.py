@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import DECODERS, ENCODERS, ORACLE, SENSORS, SHAKESPEARE, VARIANTS, load_graph, sensor
 
+from colibri.calibrate.data import Calibration, Rounding
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.errors import UsageError
@@ -56,6 +57,7 @@ options = st.builds(
     kv=st.sampled_from(list(StateType)),
     context=st.none() | st.integers(1, 1 << 20),
     prefill=st.none() | st.integers(1, 1024),
+    calibration=st.none() | st.builds(Calibration, file=st.none(), rounding=st.sampled_from(list(Rounding))),
     drop=st.dictionaries(st.integers(0, 99), st.sets(st.integers(0, 99), min_size=1), max_size=3),
 )
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from colibri.claim import claimed
 from colibri.errors import BadInput, BuildFailed, UsageError, no_room, shown
 from colibri.matrix.cell import CELL, PACKAGE, RESULT
 from colibri.matrix.model import SCHEMA, Cell, Matrix, Result, nothing
+from colibri.options import Options
 from colibri.paths import data_folder
 from colibri.recipe import parse_recipe, recipe_text
 from colibri.toolchain.build import ninja_program
@@ -117,10 +119,23 @@ def run_matrix(
 def _recipes(texts: Sequence[str]) -> list[tuple[str, str]]:
     """Short form and file of each, the latter empty for a word. Different ones have different short forms."""
     found = dict.fromkeys(
-        (recipe_text(parse_recipe(text)), str(Path(text).resolve()) if text.endswith(".json") else "") for text in texts
+        (recipe_text(_from_here(parse_recipe(text))), str(Path(text).resolve()) if text.endswith(".json") else "")
+        for text in texts
     )
     counts = Counter(short for short, _ in found)
     return [(f"{short} ({file})" if file and counts[short] > 1 else short, file) for short, file in found]
+
+
+def _from_here(options: Options) -> Options:
+    """A cell is made in another folder, where a relative path of calibration data means nothing."""
+    asked = options.calibration
+    if asked is None or asked.file is None:
+        return options
+    whole = asked.file.resolve()
+    if ":" in str(whole):
+        what = "calibration data with a colon in its path has no place in a word"
+        raise UsageError(what, where=shown(str(whole), 300), hint="put it elsewhere")
+    return replace(options, calibration=replace(asked, file=whole))
 
 
 def _boards(text: str) -> list[str]:
@@ -200,11 +215,11 @@ def _inputs(checkpoint: Path) -> str:
 
 
 def _recipe_inputs(cell: Cell) -> list[str]:
-    """The recipe's file and what belongs to it."""
-    if not cell.recipe_file:
-        return []
-    file = Path(cell.recipe_file)
-    return [_escaped(path) for path in (file, file.with_name("calibration.npz")) if path.is_file()]
+    """The recipe's file, and its calibration data."""
+    options = parse_recipe(cell.recipe_file or cell.recipe)
+    data = options.calibration.file if options.calibration else None
+    files = [Path(cell.recipe_file) if cell.recipe_file else None, data]
+    return [_escaped(path) for path in files if path is not None and path.is_file()]
 
 
 def _escaped(path: Path) -> str:
