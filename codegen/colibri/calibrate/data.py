@@ -125,7 +125,7 @@ def read_calibration(path: Path, graph: Graph, limit: int | None = None) -> Cali
         windows = read_pairs(read_arrays(path), facts, graph.context, where)
         pairs = [(window.source, window.inputs) for window in windows if window.source is not None]
         lengths = np.cumsum([tokens.size for _, tokens in pairs])
-        kept = len(pairs) if limit is None else int((lengths <= limit).sum())
+        kept = len(pairs) if limit is None else int(np.count_nonzero(lengths <= limit))
         return CalibrationData(pairs=tuple(pairs[: _some(kept, limit)]))
     rows = token_ids(read_array(path), facts.outputs, where)
     rows = rows.reshape(1, -1) if rows.ndim == 1 else rows

@@ -62,7 +62,7 @@ def _drawn(logits: Float, random: NDArray[np.uint64]) -> NDArray[np.int64]:
     if not steps[:, -1].all():
         raise BadInput("the model's own text cannot be drawn: its scores are no numbers", where="calibration")
     wanted = (random % steps[:, -1].astype(np.uint64)).astype(np.int64)
-    return np.asarray((steps <= wanted[:, None]).sum(axis=1))
+    return np.asarray(np.count_nonzero(steps <= wanted[:, None], axis=1))
 
 
 def _random(seed: int, rows: NDArray[np.uint64], position: int) -> NDArray[np.uint64]:
