@@ -16,7 +16,7 @@ from colibri.graph.scheme import SCHEMES, Scheme
 from colibri.options import Options
 from colibri.toolchain.find import find_toolchain
 
-F16 = StateType.F16
+F16, I8 = StateType.F16, StateType.I8
 TOKENS: dict[str, dict[str, Any]] = {
     "narrow": {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 96},
     "wide": {"hidden_size": 128, "intermediate_size": 192, "num_attention_heads": 8, "vocab_size": 256,
@@ -42,14 +42,14 @@ SENSORS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Ops that the families have besides Mixtral's, each in two of these or more, with one row and with several.
 FAMILIES: dict[str, tuple[Options, ...]] = {
-    "deepseekv2-dense-only-first": (Options(Scheme.W8A8, F16, prefill=4),),
-    "deepseekv2-groups-q-rank": (Options(Scheme.W4A8, prefill=4),),
+    "deepseekv2-dense-only-first": (Options(Scheme.W8A8, F16, prefill=4), Options(Scheme.W8A8, I8)),
+    "deepseekv2-groups-q-rank": (Options(Scheme.W4A8, prefill=4), Options(Scheme.W4A8, I8, prefill=4)),
     "deepseekv3-groups-of-three": (Options(Scheme.W8A16, F16), Options(Scheme.W4A8, prefill=4)),
     "deepseekv3-yarn-halves": (Options(Scheme.F32, prefill=3), Options(Scheme.W8A8)),
-    "gptoss-all-experts": (Options(Scheme.W8A8, prefill=4),),
+    "gptoss-all-experts": (Options(Scheme.W8A8, prefill=4), Options(Scheme.W8A8, I8, prefill=4)),
     "gptoss-mxfp4": (Options(Scheme.W4A8, prefill=4), Options(Scheme.W4A16, F16)),
     "gptoss-mxfp4-wide-top1": (Options(Scheme.W4A8, F16), Options(Scheme.W4A16, prefill=4)),
-    "gptoss-no-bias-top1": (Options(Scheme.W4A16, F16),),
+    "gptoss-no-bias-top1": (Options(Scheme.W4A16, F16), Options(Scheme.W4A8, I8)),
     "granitemoe-bias": (Options(Scheme.W8A8, prefill=8),),
     "llama-biases": (Options(Scheme.W4A8, prefill=4),),
     "llama4-biases-temperature": (Options(Scheme.W8A8), Options(Scheme.W8A16, prefill=4)),
@@ -60,8 +60,16 @@ FAMILIES: dict[str, tuple[Options, ...]] = {
     "qwen2moe-norm-step2": (Options(Scheme.W8A8, prefill=4),),
     "qwen2moe-windows": (Options(Scheme.W4A8, F16),),
     "qwen3moe-window-bias": (Options(Scheme.W4A16, prefill=4),),
-    "switch-untied-router-bias": (Options(Scheme.F32, prefill=3), Options(Scheme.W4A8, F16)),
-    "switch-wide-heads-all-sparse": (Options(Scheme.W8A8), Options(Scheme.W4A16, F16, prefill=4)),
+    "switch-untied-router-bias": (
+        Options(Scheme.F32, prefill=3),
+        Options(Scheme.W4A8, F16),
+        Options(Scheme.W8A8, I8, prefill=3),
+    ),
+    "switch-wide-heads-all-sparse": (
+        Options(Scheme.W8A8),
+        Options(Scheme.W4A16, F16, prefill=4),
+        Options(Scheme.W4A8, I8),
+    ),
 }
 # The same families with other shapes, held out.
 UNSEEN: dict[str, Options] = {
@@ -126,6 +134,8 @@ def training(folder: Path) -> list[Case]:
         Case(tokens["narrow"], Options()),
         Case(tokens["narrow"], Options(drop={0: {1}})),
         Case(tokens["window"], Options(kv=F16)),
+        Case(tokens["window"], Options(Scheme.W4A8, I8, prefill=4)),
+        Case(tokens["wide"], Options(Scheme.W4A8, I8)),
         Case(tokens["gelu"], Options(Scheme.W4A16)),
         Case(tokens["erf"], Options()),
         Case(sensors["many"], Options()),

@@ -44,6 +44,15 @@
         colibri_##name args;       \
     }
 
+void test_nearest_within(int32_t *y, const float *x, uint32_t count, float most);
+
+void test_nearest_within(int32_t *y, const float *x, uint32_t count, float most)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        y[i] = colibri_nearest_within(x[i], most);
+    }
+}
+
 EACH(sqrt, float, float)
 EACH(exp, float, float)
 EACH(identity, float, float)

@@ -17,7 +17,7 @@ from colibri.graph.interpret import Run
 from colibri.graph.weights import Weight
 from colibri.paths import data_folder
 
-SOURCES = ("kernel_exports.c", "soft_sqrt.c")
+SOURCES = ("kernel_exports.c", "soft_float.c")
 
 
 class Kernels:

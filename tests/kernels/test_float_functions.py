@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_library import Kernels, same_bits
 
-from colibri.graph.float32 import ACTIVATIONS, F16_MAX, exp, to_f16
+from colibri.graph.float32 import ACTIVATIONS, F16_MAX, clamped, exp, nearest, to_f16
 
 # Every 1021st of all bit patterns: each exponent, both signs, denormals, infinities and NaNs among them.
 PATTERNS = np.arange(0, 1 << 32, 1021, dtype=np.uint64).astype(np.uint32).view(np.float32)
@@ -55,6 +55,16 @@ def test_soft_square_root_of_denormals(kernels: Kernels) -> None:
 def test_nearest_integer(kernels: Kernels) -> None:
     x = np.concatenate([np.arange(-2000, 2000) / 4, np.linspace(-4e6, 4e6, 100_001)]).astype(np.float32)
     assert np.array_equal(kernels.each("nearest", x, np.int32), np.rint(x).astype(np.int32))
+
+
+@pytest.mark.parametrize("name", ["nearest_within", "soft_nearest_within"])
+@pytest.mark.parametrize("most", [1, 127, 8224, 32767])
+def test_nearest_integer_within_limits(kernels: Kernels, name: str, most: int) -> None:
+    x = np.concatenate([SWEEP, np.arange(-4 * most - 8, 4 * most + 9) / np.float32(4)]).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(0)), np.nextafter(x, np.float32(np.inf))])
+    got = np.empty(x.shape, np.int32)
+    kernels.call(name, got, x, x.size, float(most))
+    assert np.array_equal(got, nearest(clamped(x, most)))
 
 
 def test_wide_sums_round_to_the_nearest_float_ties_to_even(kernels: Kernels) -> None:

@@ -20,6 +20,10 @@
 #error "the bits of every float are part of the model: floats must be computed as floats, not wider (no x87)"
 #endif
 
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__ARM_FP) || defined(__riscv_flen)
+#define COLIBRI_HAS_FPU
+#endif
+
 /* Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits: valid for |x| < 2^22. */
 #define COLIBRI_ROUND 12582912.0f
 #define COLIBRI_ROUND_BITS 0x4B400000
@@ -66,10 +70,34 @@ static inline float colibri_canonical(float x)
     return x == x ? x : colibri_from_bits(0x7FC00000);
 }
 
+/* The nearest integer of x within +-most, ties to even; NaN is -most. most is an integer below 2^22. */
+static inline int32_t colibri_nearest_within(float x, float most)
+{
+#ifdef COLIBRI_HAS_FPU
+    x = colibri_choose(x > -most, x, -most);
+    x = colibri_choose(x < most, x, most);
+    return colibri_nearest(x);
+#else
+    /* The same by integers: two compares and a sum would be three calls. */
+    const uint32_t bits = (uint32_t)colibri_bits(x);
+    const uint32_t limit = (uint32_t)colibri_bits(most);
+    uint32_t magnitude = bits & 0x7FFFFFFF;
+    const uint32_t negative = -(bits >> 31 | (magnitude > 0x7F800000));
+    magnitude ^= (magnitude ^ limit) & -(uint32_t)(magnitude > limit);
+    uint32_t shift = 150 - (magnitude >> 23); /* at least 2; of 25 and more nothing is left */
+    shift ^= (shift ^ 31) & -(uint32_t)(shift > 31);
+    const uint32_t mantissa = (magnitude & 0x7FFFFF) | 0x800000;
+    const uint32_t whole = mantissa >> shift;
+    const uint32_t rest = mantissa << (32 - shift);
+    const uint32_t nearest = whole + (rest + (whole & 1) > 0x80000000);
+    return (int32_t)((nearest ^ negative) - negative);
+#endif
+}
+
 /* Square root, correctly rounded. Without an FPU it is worked out bit by bit; x must not be negative. */
 static inline float colibri_sqrt(float x)
 {
-#if defined(__x86_64__) || defined(__aarch64__) || defined(__ARM_FP) || defined(__riscv_flen)
+#ifdef COLIBRI_HAS_FPU
     return __builtin_sqrtf(x);
 #else
     int32_t bits = colibri_bits(x);

@@ -30,10 +30,7 @@ static inline float colibri_quantise8_by(int8_t *restrict y, const float *restri
     const bool live = top >= COLIBRI_QUIET;
     const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
     for (int i = 0; i < k; i++) {
-        float value = x[i] * inverse;
-        value = colibri_choose(value > -qmax, value, -qmax);
-        value = colibri_choose(value < qmax, value, qmax);
-        y[i] = (int8_t)colibri_nearest(value);
+        y[i] = (int8_t)colibri_nearest_within(x[i] * inverse, qmax);
     }
     return colibri_choose(live, top / qmax, 0.0f);
 }
@@ -55,10 +52,7 @@ static inline void colibri_quantise16(int16_t *restrict y, float *restrict scale
     const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
     *scale = colibri_choose(live, top / qmax, 0.0f);
     for (int i = 0; i < k; i++) {
-        float value = x[i] * inverse;
-        value = colibri_choose(value > -qmax, value, -qmax);
-        value = colibri_choose(value < qmax, value, qmax);
-        y[i] = (int16_t)colibri_nearest(value);
+        y[i] = (int16_t)colibri_nearest_within(x[i] * inverse, qmax);
     }
     for (int i = k; i < stride; i++) {
         y[i] = 0;

@@ -51,10 +51,7 @@ static inline void colibri_store_int8(int8_t *restrict y, uint16_t *restrict sca
     const float inverse = colibri_choose(live, 1.0f / colibri_from_bits((int32_t)up), 0.0f);
     *scale = (uint16_t)((up >> 16) & -(uint32_t)live);
     for (uint32_t i = 0; i < width; i++) {
-        float value = x[i] * inverse;
-        value = colibri_choose(value > -127.0f, value, -127.0f);
-        value = colibri_choose(value < 127.0f, value, 127.0f);
-        y[i] = (int8_t)colibri_nearest(value);
+        y[i] = (int8_t)colibri_nearest_within(x[i] * inverse, 127.0f);
     }
 }
 
