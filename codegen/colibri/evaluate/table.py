@@ -12,6 +12,7 @@ from colibri.evaluate.model import Estimate, Evaluation, Row, SampleScores, Toke
 
 _WIDEST = 1e6  # perplexity that is written out
 _MOST_OUTPUTS = 2  # that have columns of their own; --json has all
+_LONG = 20  # characters of a recipe that stand in one line
 _FEW = 30  # blocks, below which a normal interval is too narrow
 
 
@@ -31,7 +32,8 @@ def print_evaluation(found: Evaluation, console: Console) -> None:
     for title, _ in columns:
         table.add_column(title, justify="right", no_wrap=True)
     for index, row in enumerate(rows):
-        name = f"{row.name}\noriginal" if row is found.original else row.name
+        name = row.name.replace(":", ":\n") if len(row.name) > _LONG else row.name
+        name = f"{name}\noriginal" if row is found.original else name
         table.add_row(
             "\n".join(map(printable, name.split("\n"))), f"{row.weight_bytes:,}", *(c[index] for _, c in columns)
         )
