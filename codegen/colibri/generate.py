@@ -61,7 +61,7 @@ def build_graph(checkpoint: Checkpoint, options: Options, progress: Progress = u
     try:
         return _built(checkpoint, options, progress)
     except UsageError as error:
-        if not options.file:
+        if not options.file or error.where in ("--batch", "--prefill"):  # of which no file of a recipe speaks
             raise
         said = f"{error.where}: {error.what}" if error.where else error.what
         hint = error.hint or "was it made for another checkpoint?"

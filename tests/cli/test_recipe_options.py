@@ -35,6 +35,12 @@ def test_options_and_recipe_say_the_same(tmp_path: Path, capsys: pytest.CaptureF
     assert b'"0.experts.down":"w8a8"' in (tmp_path / "a/model.bin").read_bytes()
 
 
+def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate(tmp_path / "a", "--context", "8") == 0
+    assert generate(tmp_path / "b", "--recipe", str(tmp_path / "a/recipe.json"), "--batch", "2") == 2
+    assert "colibri: --batch: is for sensor models" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
