@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 
+# Before numpy is there: the threads of its BLAS would wait for those of the other test processes.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from shared_objects import SharedObjects
 

@@ -83,6 +83,10 @@ def command(
 
     Example: colibri prune shakespeare-moe --data val_tokens.npy --window 128 --max-loss 0.01 -o pruned.json
     """
+    import os
+
+    # Batches run side by side already; the threads of numpy's BLAS would wait for each other, five times as long.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import msgspec
 
     from colibri.cli.output import refuse_unwritable, write_text

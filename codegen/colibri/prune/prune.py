@@ -64,7 +64,7 @@ def prune_checkpoint(
 
     Args:
         options: the scheme that is asked for, and what has gone before.
-        cut: of the data.
+        cut: of the data; its limit is not that of ``test``.
         test: what the model is evaluated on, before and after; None for the data it was chosen on.
         evaluated: whether it is evaluated at all, by programs of this machine.
         progress: is told how far it is; ``tokens`` and ``samples`` are no bytes.
@@ -133,7 +133,8 @@ def prune_checkpoint(
         pruning = msgspec.structs.replace(pruning, proof=proof)
     if evaluated and chosen.steps:
         how = {"jobs": jobs, "progress": progress}
-        evaluation = evaluate_checkpoint(path, test or data, [options, final], cut, **how)  # type: ignore[arg-type]
+        of = cut if test is None else replace(cut, limit=None)
+        evaluation = evaluate_checkpoint(path, test or data, [options, final], of, **how)  # type: ignore[arg-type]
         pruning = msgspec.structs.replace(pruning, evaluation=evaluation)
     return Pruned(pruning, recipe_bytes(after, final))
 
