@@ -19,6 +19,12 @@ static inline const float *colibri_floats(const uint8_t *bytes)
     return (const float *)(const void *)bytes;
 }
 
+/* Numbers of 16 bits in the model; the packer aligns them. */
+static inline const uint16_t *colibri_shorts(const uint8_t *bytes)
+{
+    return (const uint16_t *)(const void *)bytes;
+}
+
 /* A buffer or a state in the memory block; the planner aligns them. */
 static inline void *colibri_at(uint8_t *memory, uint32_t offset)
 {

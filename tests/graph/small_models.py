@@ -78,10 +78,13 @@ def integer_matrix(coding: Coding, n: int, k: int, rng: np.random.Generator, bia
     integers = rng.choice(E2M1_DOUBLED if coding == FP4 else np.arange(low, high + 1, dtype=np.int8), (n, k))
     top = FP4_SHIFT_MAX if coding == FP4 else FACTOR_MAX
     shape = n, coding.groups(k)
-    groups = rng.integers(0, top + 1, shape).astype(np.uint8) if coding.format.grouped else None
+    least, kind = (0, np.uint8) if coding == FP4 else (0 if coding.zero else -top, np.int8)
+    groups = rng.integers(least, top + 1, shape).astype(kind) if coding.format.grouped else None
     zeros = rng.integers(0, 256, shape).astype(np.uint8) if coding.zero else None
     offsets = rng.standard_normal(n).astype(np.float32) if bias else None
     row_scale = rng.uniform(0.001, 0.01, n).astype(np.float32)
+    if coding.format.grouped:
+        row_scale = (row_scale.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
     tail = columns = None
     if count := coding.tail(k):
         tail = rng.integers(-TAIL_MAX, TAIL_MAX + 1, (n, count)).astype(np.int8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,11 @@ import pytest
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import EmulatorKind
-from colibri.graph.coding import F32, FP4, W4, W8, Coding
+from colibri.graph.coding import F32, FP4, GROUPS, W4, W8, Coding, WeightFormat
 from colibri.graph.graph import BufferKind
 from colibri.graph.weights import Matrix
 from colibri.passes.kernels import KernelSet, Tile, dot_kernel
-from colibri.passes.pack import MatrixLayout, aligned, matrix_layout, pack_matrix
+from colibri.passes.pack import aligned, matrix_layout, pack_matrix
 from colibri.paths import data_folder
 
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno"]
@@ -27,16 +27,18 @@ SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # The board on which a folder's kernels run.
 BOARDS = {"portable": "x86-64-v3", "avx2": "x86-64-v3", "neon_dotprod": "raspberry-pi-5"}
 
+F16 = Coding(WeightFormat.F16)
+_SOME = [Coding(WeightFormat(f"w{bits}"), group) for bits in range(2, 7) for group in GROUPS]
+_SOME += [replace(coding, zero=True) for coding in _SOME]
+PLANES = tuple(coding for coding in _SOME if coding != W4)
+# The codings that a kernel serves, and what it multiplies them with.
 FORMS = [
-    (F32, BufferKind.FLOAT),
-    (W8, BufferKind.Q8),
-    (W8, BufferKind.Q16),
-    (W4, BufferKind.Q8),
-    (W4, BufferKind.Q16),
-    (FP4, BufferKind.Q8),
-    (FP4, BufferKind.Q16),
+    ((F32,), BufferKind.FLOAT),
+    ((F16,), BufferKind.FLOAT),
+    *(((coding,), kind) for coding in (W8, W4, FP4) for kind in (BufferKind.Q8, BufferKind.Q16)),
+    (PLANES, BufferKind.Q8),
+    (PLANES, BufferKind.Q16),
 ]
-SUMS = {F32: np.float32, W8: np.int32, W4: np.int32, FP4: np.int64}
 C_TYPES = {np.float32: "float", np.int32: "int32_t", np.int64: "int64_t"}
 
 
@@ -45,11 +47,16 @@ class Dot:
     """One dot kernel of one folder."""
 
     folder: str
-    form: Coding
+    forms: tuple[Coding, ...]
     kind: BufferKind
 
     def __str__(self) -> str:
         return f"{self.folder}-{self.stem}"
+
+    @property
+    def form(self) -> Coding:
+        """One that it serves."""
+        return self.forms[0]
 
     @property
     def stem(self) -> str:
@@ -60,9 +67,29 @@ class Dot:
         return KernelSet((self.folder, "portable")).tile(self.form, self.kind)
 
     @property
+    def own(self) -> bool:
+        """Whether the folder has it, and does not leave it to the portable ones."""
+        return KernelSet((self.folder, "portable")).folder(self.stem) == self.folder
+
+    @property
     def dtype(self) -> type[np.generic]:
         """Element type of x."""
         return {BufferKind.FLOAT: np.float32, BufferKind.Q8: np.int8, BufferKind.Q16: np.int16}[self.kind]
+
+    @property
+    def sums(self) -> type[np.generic]:
+        """Type of a sum."""
+        return np.float32 if self.form.format.floating else np.int64 if self.form == FP4 else np.int32
+
+    @property
+    def element_bytes(self) -> int:
+        """What weights are read in: a multiple of so many bytes is a place for them."""
+        return {"f32": 4, "f16": 2}.get(str(self.form), 4 if self.planes else 1)
+
+    @property
+    def planes(self) -> bool:
+        """Whether the kernel has the coding's numbers as arguments."""
+        return len(self.forms) > 1
 
 
 @dataclass(frozen=True)
@@ -87,7 +114,7 @@ class DotProgram:
         request = b"".join(self._encode(case) for case in cases)
         done = subprocess.run(self.command, input=request, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode(errors="replace")
-        sums = np.frombuffer(done.stdout, SUMS[self.dot.form])
+        sums = np.frombuffer(done.stdout, self.dot.sums)
         results, at = [], 0
         for case in cases:
             n = case.matrix.shape[0]
@@ -97,26 +124,26 @@ class DotProgram:
         return results
 
     def _encode(self, case: Case) -> bytes:
-        layout = matrix_layout(case.matrix.coding, *case.matrix.shape, False, self.dot.tile)
+        coding = case.matrix.coding
+        layout = matrix_layout(coding, *case.matrix.shape, False, self.dot.tile)
         packed = pack_matrix(case.matrix, layout)
-        tiles = layout.padded_n // layout.tile_rows
-        weights, scales = _split(packed, layout, tiles)
+        rows, tiles = layout.tile_rows, layout.padded_n // layout.tile_rows
+        parts = [
+            _split(packed, layout.data, tiles, rows * layout.row_bytes),
+            _split(packed, layout.group_scale, tiles, rows * layout.groups),
+            _split(packed, layout.zeros, tiles, rows * layout.groups),
+        ]
         x = np.zeros(layout.padded_k, self.dot.dtype)
         x[: layout.k] = case.x
-        offsets = case.weight_offset, case.value_offset
-        head = struct.pack("<7i", layout.padded_k, tiles, len(weights[0]), len(scales[0]), x.nbytes, *offsets)
-        return head + x.tobytes() + b"".join(w + s for w, s in zip(weights, scales, strict=True))
+        sizes = [len(part[0]) for part in parts]
+        numbers = coding.format.bits, coding.group, case.weight_offset, case.value_offset
+        head = struct.pack("<10i", layout.padded_k, tiles, *sizes, x.nbytes, *numbers)
+        return head + x.tobytes() + b"".join(b"".join(tile) for tile in zip(*parts, strict=True))
 
 
-def _split(packed: bytes, layout: MatrixLayout, tiles: int) -> tuple[list[bytes], list[bytes]]:
-    """The weights and the group scales of each tile."""
-    bits = layout.coding.format.bits
-    size = layout.tile_rows * layout.padded_k * bits // 8
-    weights = [packed[layout.data + i * size :][:size] for i in range(tiles)]
-    if layout.group_scale < 0:
-        return weights, [b""] * tiles
-    groups = layout.tile_rows * layout.padded_k // 32
-    return weights, [packed[layout.group_scale + i * groups :][:groups] for i in range(tiles)]
+def _split(packed: bytes, start: int, tiles: int, size: int) -> list[bytes]:
+    """A part of the matrix, tile by tile; nothing where it has no such part."""
+    return [packed[start + i * size :][:size] if start >= 0 else b"" for i in range(tiles)]
 
 
 def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
@@ -132,8 +159,8 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
         "KERNEL_HEADER": f'"{header}"',
         "KERNEL": f"colibri_{dot.stem}",
         "ROWS": f"COLIBRI_{dot.stem.upper()}_ROWS",
-        "SUM": C_TYPES[SUMS[dot.form]],
-        **({"GROUPED": "1"} if dot.form.format.grouped else {}),
+        "SUM": C_TYPES[dot.sums],
+        **({"PLANES": "1"} if dot.planes else {"GROUPED": "1"} if dot.form.format.grouped else {}),
     }
     program = folder / f"{dot}.elf"
     command = [compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else ["-static"])]

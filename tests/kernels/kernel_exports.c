@@ -8,6 +8,7 @@
 #include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
 #include "kernels/portable/embedding_fp4.h"
+#include "kernels/portable/embedding_planes.h"
 #include "kernels/portable/experts.h"
 #include "kernels/portable/grouped_router.h"
 #include "kernels/portable/keep.h"
@@ -77,7 +78,11 @@ EXPORT(store, (float *y, const float *sum, const float *bias, int count), (y, su
 EXPORT(store_scaled,
        (float *y, const int32_t *sum, const float *row_scale, const float *bias, float x_scale, int count),
        (y, sum, row_scale, bias, x_scale, count))
-EXPORT(store_wide, (float *y, const int64_t *sum, const float *row_scale, const float *bias, float x_scale, int count),
+EXPORT(store_grouped,
+       (float *y, const int32_t *sum, const uint16_t *row_scale, const float *bias, float x_scale, int count),
+       (y, sum, row_scale, bias, x_scale, count))
+EXPORT(store_wide,
+       (float *y, const int64_t *sum, const uint16_t *row_scale, const float *bias, float x_scale, int count),
        (y, sum, row_scale, bias, x_scale, count))
 EXPORT(quantise8, (int8_t * y, float *scale, const float *x, int k, int stride, float qmax),
        (y, scale, x, k, stride, qmax))
@@ -95,16 +100,24 @@ EXPORT(router, (uint32_t * index, float *weight, float *scores, uint32_t n, uint
 EXPORT(embedding_f32,
        (float *out, const float *data, uint32_t token, uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
        (out, data, token, width, rows, cols, padded))
+EXPORT(embedding_f16,
+       (float *out, const uint16_t *data, uint32_t token, uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
+       (out, data, token, width, rows, cols, padded))
+EXPORT(embedding_planes,
+       (float *out, const uint8_t *data, const uint8_t *factors, const uint8_t *zeros, const uint8_t *tail,
+        const uint16_t *columns, uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t rows,
+        uint32_t padded, uint32_t bits, uint32_t group),
+       (out, data, factors, zeros, tail, columns, count, row_scale, token, width, rows, padded, bits, group))
 EXPORT(embedding_w8,
        (float *out, const uint8_t *data, const float *row_scale, uint32_t token, uint32_t width, uint32_t rows,
         uint32_t cols, uint32_t padded),
        (out, data, row_scale, token, width, rows, cols, padded))
 EXPORT(embedding_w4,
-       (float *out, const uint8_t *data, const uint8_t *group_scale, const float *row_scale, uint32_t token,
+       (float *out, const uint8_t *data, const uint8_t *group_scale, const uint16_t *row_scale, uint32_t token,
         uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
        (out, data, group_scale, row_scale, token, width, rows, cols, padded))
 EXPORT(embedding_fp4,
-       (float *out, const uint8_t *data, const uint8_t *group_scale, const float *row_scale, uint32_t token,
+       (float *out, const uint8_t *data, const uint8_t *group_scale, const uint16_t *row_scale, uint32_t token,
         uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
        (out, data, group_scale, row_scale, token, width, rows, cols, padded))
 EXPORT(attention_f32,

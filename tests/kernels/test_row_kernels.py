@@ -23,6 +23,7 @@ from colibri.graph.ops.rope import rope_tables
 from colibri.graph.weights import Matrix, Vector
 
 F = np.float32
+KINDS_OF_SUM = [("store_scaled", 2**31, np.int32), ("store_grouped", 2**31, np.int32), ("store_wide", 2**53, np.int64)]
 WIDTHS = (1, 2, 7, 8, 9, 12, 16, 31, 96, 192)
 
 
@@ -229,7 +230,7 @@ def test_position_scale(kernels: Kernels, width: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 4, 8])
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("kind", [("store_scaled", 2**31, np.int32), ("store_wide", 2**53, np.int64)])
+@pytest.mark.parametrize("kind", KINDS_OF_SUM)
 def test_scales_and_bias_behind_a_product(
     kernels: Kernels, count: int, with_bias: bool, kind: tuple[str, int, type[np.generic]]
 ) -> None:
@@ -238,8 +239,12 @@ def test_scales_and_bias_behind_a_product(
         name, most, dtype = kind
         sums = rng.integers(-most + 1, most, count).astype(dtype)
         scale, bias, x_scale = wide_range(rng, count), wide_range(rng, count), wide_range(rng, 1)[0]
+        stored = scale
+        if name != "store_scaled":  # the upper 16 bits
+            stored = (scale.view(np.uint32) >> 16).astype(np.uint16)
+            scale = (stored.astype(np.uint32) << 16).view(F)
         y = np.full(count + 1, np.nan, F)
-        kernels.call(name, y, sums, scale, bias if with_bias else None, float(x_scale), count)
+        kernels.call(name, y, sums, stored, bias if with_bias else None, float(x_scale), count)
         want = (sums.astype(F) * scale) * x_scale
         assert same_bits(y[:count], want + bias if with_bias else want) and np.isnan(y[count])
 

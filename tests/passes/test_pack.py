@@ -63,7 +63,11 @@ def check_round_trip(matrix: Matrix, tile: Tile) -> None:
     if not matrix.format.grouped or (n, k) == (layout.padded_n, layout.padded_k):
         assert not whole[n:].any() and not whole[:, k:].any()
     if matrix.row_scale is not None:
-        scales = np.frombuffer(raw, "<f4", layout.padded_n, layout.row_scale)
+        if matrix.format.grouped:
+            upper = np.frombuffer(raw, "<u2", layout.padded_n, layout.row_scale)
+            scales = (upper.astype(np.uint32) << 16).view(np.float32)
+        else:
+            scales = np.frombuffer(raw, "<f4", layout.padded_n, layout.row_scale)
         assert np.array_equal(scales[:n], matrix.row_scale) and not scales[n:].any()
     if matrix.bias is not None:
         biases = np.frombuffer(raw, "<f4", layout.padded_n, layout.bias)
@@ -119,7 +123,7 @@ def test_parts_are_aligned_and_do_not_overlap(coding: Coding, n: int, k: int, ti
     assert layout.padded_k % tile.cols == 0 and 0 <= layout.padded_k - k < tile.cols
     groups = layout.padded_n * -(-layout.padded_k // coding.group)
     sizes = {
-        layout.row_scale: 4 * layout.padded_n,
+        layout.row_scale: (2 if coding.format.grouped else 4) * layout.padded_n,
         layout.bias: 4 * layout.padded_n,
         layout.group_scale: groups,
         layout.zeros: groups,
@@ -141,7 +145,7 @@ def test_parts_are_aligned_and_do_not_overlap(coding: Coding, n: int, k: int, ti
 
 def test_4_bit_weights_cost_four_and_a_quarter_bits() -> None:
     layout = matrix_layout(W4, 1024, 4096, False, Tile(1, 32))
-    assert (layout.bytes - 4 * 1024) * 8 / (1024 * 4096) == 4.25
+    assert (layout.bytes - 2 * 1024) * 8 / (1024 * 4096) == 4.25
 
 
 def test_vectors_are_fp32_padded_to_16_bytes() -> None:

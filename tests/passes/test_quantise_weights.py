@@ -1,14 +1,12 @@
-"""Weights in 8 and 4 bits: ranges, errors, and the rows that are easy to get wrong."""
+"""Weights in 8 bits, and how large activations may be: ranges, errors, and the rows that are easy to get wrong."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from colibri.errors import BadInput
-from colibri.graph.coding import F32, FP4, W4, W8, Coding
+from colibri.graph.coding import F32, FP4, W4, W8, Coding, parse_coding
 from colibri.graph.graph import BufferKind
 from colibri.graph.weights import Matrix
 from colibri.passes.grid import round_matrix
@@ -26,18 +24,6 @@ def quantise_w8(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     made = round_matrix(Matrix(F32, dense.shape, dense), W8)
     assert made.integers is not None and made.row_scale is not None
     return made.integers, made.row_scale
-
-
-def quantise_w4(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Integers, factors of the groups and row scales."""
-    made = round_matrix(Matrix(F32, dense.shape, dense), W4)
-    assert made.integers is not None and made.row_scale is not None and made.group_scale is not None
-    return made.integers, made.group_scale, made.row_scale
-
-
-def w4_steps(groups: np.ndarray, row_scale: np.ndarray, k: int) -> np.ndarray:
-    """One step of each weight, float64 ``[n, k]``."""
-    return np.repeat(groups.astype(np.float64) * row_scale[:, None].astype(np.float64), 32, axis=1)[:, :k]
 
 
 @pytest.mark.parametrize(("n", "k"), SHAPES)
@@ -73,67 +59,6 @@ def test_w8_weights_on_a_grid_come_back_exactly() -> None:
     assert np.array_equal(integers, grid) and np.all(scale == np.float32(2.0**-9))
 
 
-@pytest.mark.parametrize(("n", "k"), SHAPES)
-def test_w4_errs_by_at_most_half_a_step(n: int, k: int) -> None:
-    dense = normal(n, k, seed=k)
-    integers, groups, row_scale = quantise_w4(dense)
-    assert (integers.dtype, groups.dtype, row_scale.dtype) == (np.int8, np.uint8, np.float32)
-    assert (integers.shape, groups.shape, row_scale.shape) == ((n, k), (n, -(-k // 32)), (n,))
-    assert integers.min() >= -8 and integers.max() <= 7
-    assert np.all(groups.max(axis=1) == 255)
-    step = w4_steps(groups, row_scale, k)
-    error = np.abs(integers * step - dense)
-    # The group's scale is itself rounded, to a whole number of row scales: at most half of one, times 8.5 steps.
-    assert np.all(error <= step / 2 + 4.25 * row_scale[:, None].astype(np.float64) * (1 + 1e-6))
-    largest = np.repeat(groups == 255, 32, axis=1)[:, :k]
-    assert np.all(error[largest] <= (step / 2)[largest] * (1 + 1e-5))
-
-
-def test_w4_uses_all_sixteen_values() -> None:
-    integers, _, _ = quantise_w4(normal(32, 256))
-    assert sorted(set(integers.reshape(-1).tolist())) == list(range(-8, 8))
-
-
-def test_w4_reaches_both_ends() -> None:
-    up, down = np.zeros((1, 32), np.float32), np.zeros((1, 32), np.float32)
-    up[0, 3], down[0, 3] = 1.0, -1.0
-    assert quantise_w4(up)[0][0, 3] == 7 and quantise_w4(down)[0][0, 3] == -8
-
-
-@pytest.mark.parametrize("quantiser", [quantise_w8, quantise_w4])
-def test_zero_rows_and_zero_groups_are_zero(quantiser) -> None:
-    dense = normal(4, 96)
-    dense[1] = 0
-    dense[2, 32:64] = 0
-    integers, *scales = quantiser(dense)
-    assert not integers[1].any() and not integers[2, 32:64].any()
-    assert integers[2, :32].any() and scales[-1][1] == 0
-    if len(scales) == 2:
-        assert scales[0][1].tolist() == [0, 0, 0] and scales[0][2, 1] == 0 and scales[0][2, 0] > 0
-
-
-@pytest.mark.parametrize("value", [1.0, -1.0, 0.3, -7e-12, 3e30])
-def test_a_row_of_one_value(value: float) -> None:
-    dense = np.full((2, 40), value, np.float32)
-    integers, scale = quantise_w8(dense)
-    assert np.allclose(integers * scale[:, None], dense, rtol=0.5 / 63, atol=0)
-    integers, groups, row_scale = quantise_w4(dense)
-    assert set(integers.reshape(-1).tolist()) == {7 if value > 0 else -8}
-    step = w4_steps(groups, row_scale, 40)
-    assert np.all(np.abs(integers * step - dense) <= step / 2 * (1 + 1e-5))
-
-
-@pytest.mark.parametrize("quantiser", [quantise_w8, quantise_w4])
-@pytest.mark.parametrize("value", [1e-45, 1e-43, 1e-40, 2e-38])
-def test_denormal_rows_give_finite_numbers(quantiser, value: float) -> None:
-    dense = np.zeros((2, 33), np.float32)
-    dense[0, ::2], dense[1, 1] = value, -value
-    with np.errstate(all="raise", under="ignore"):
-        integers, *scales = quantiser(dense)
-    assert np.isfinite(scales[-1]).all() and np.all(scales[-1] >= 0)
-    assert not integers[dense == 0].any()
-
-
 def test_a_w8_row_below_two_to_the_minus_100_counts_as_zeros() -> None:
     least = np.float32(2.0**-100)
     dense = np.zeros((2, 9), np.float32)
@@ -143,31 +68,16 @@ def test_a_w8_row_below_two_to_the_minus_100_counts_as_zeros() -> None:
     assert not integers[1].any() and scale[1] == 0
 
 
-@pytest.mark.parametrize("form", [W8, W4])
-def test_the_bias_stays_as_it_is(form: Coding) -> None:
-    bias = normal(6, 1)[:, 0]
-    made = round_matrix(Matrix(F32, (6, 40), dense=normal(6, 40), bias=bias), form)
-    assert made.bias is bias and made.dense is None and made.shape == (6, 40)
-    assert (made.group_scale is None) == (form == W8)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 6), st.integers(1, 80), st.integers(0, 2**31), st.sampled_from([1e-20, 1e-3, 1.0, 1e20]))
-def test_rows_are_quantised_on_their_own(n: int, k: int, seed: int, scale: float) -> None:
-    dense = normal(n, k, seed, scale)
-    for quantiser in (quantise_w8, quantise_w4):
-        whole = quantiser(dense)
-        for row in range(n):
-            alone = quantiser(dense[row : row + 1])
-            assert all(np.array_equal(a[row : row + 1], b) for a, b in zip(whole, alone, strict=True))
-
-
 def largest_sum(form: Coding, k: int, qmax: int) -> int:
     """Magnitude of the worst sum over k products, every one at its bound."""
-    return {W8: 127, W4: 8 * 255, FP4: 12 * 2**20}[form] * qmax * k
+    if form.outliers:
+        return (4 * 127 * k + 127 * -(-k // 20)) * qmax
+    if form.zero:  # a zero point reaches a little beyond the integers
+        return (255 * 127 >> 5) * qmax * k
+    return {W8: 127, W4: 8 * 127, FP4: 12 * 2**20}[form] * qmax * k
 
 
-@pytest.mark.parametrize("form", [W8, W4, FP4])
+@pytest.mark.parametrize("form", [W8, W4, parse_coding("w3+o5"), parse_coding("w3z"), FP4], ids=str)
 @pytest.mark.parametrize("kind", [BufferKind.Q8, BufferKind.Q16])
 @pytest.mark.parametrize("k", [1, 33, 160, 516, 517, 4096, 8288])
 def test_no_sum_can_pass_its_bits_and_no_larger_limit_would_do(form: Coding, kind: BufferKind, k: int) -> None:
@@ -180,14 +90,14 @@ def test_no_sum_can_pass_its_bits_and_no_larger_limit_would_do(form: Coding, kin
 def test_known_limits() -> None:
     assert activation_limit(W8, BufferKind.Q16, 516, "") == 32767
     assert activation_limit(W8, BufferKind.Q16, 517, "") == 32706
-    assert activation_limit(W4, BufferKind.Q8, 8288, "") == 127
+    assert activation_limit(W4, BufferKind.Q8, 16_643, "") == 127
     assert activation_limit(W8, BufferKind.Q8, 133_144, "") == 127
     assert activation_limit(FP4, BufferKind.Q16, 21_846, "") == 32767
     assert activation_limit(FP4, BufferKind.Q16, 21_847, "") < 32767
     assert activation_limit(FP4, BufferKind.Q8, 5_636_440, "") == 127
 
 
-@pytest.mark.parametrize(("form", "k"), [(W4, 8289), (W8, 133_145), (FP4, 5_636_441)])
+@pytest.mark.parametrize(("form", "k"), [(W4, 16_644), (W8, 133_145), (FP4, 5_636_441)])
 @pytest.mark.parametrize("kind", [BufferKind.Q8, BufferKind.Q16])
 def test_one_column_more_is_refused(form: Coding, kind: BufferKind, k: int) -> None:
     bits = r"2\^53" if form == FP4 else "32 bits"

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from colibri.emit.c_linear import ELEMENT, linear
 from colibri.emit.literals import float_literal
 from colibri.graph.coding import WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.weights import Vector
-from colibri.passes.kernels import KernelSet, dot_kernel, scheme_name
+from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
-
-_ELEMENT = {
-    BufferKind.Q8: "int8_t",
-    BufferKind.Q16: "int16_t",
-    BufferKind.INT8: "int8_t",
-    BufferKind.INT32: "int32_t",
-}
 
 
 @dataclass(frozen=True)
@@ -231,6 +225,15 @@ class CScope:
         """Bytes at ``pointer + offset`` seen as fp32."""
         return f"colibri_floats({pointer} + {offset})" if offset else f"colibri_floats({pointer})"
 
+    @staticmethod
+    def as_shorts(pointer: str, offset: int) -> str:
+        """Bytes at ``pointer + offset`` seen as numbers of 16 bits."""
+        return f"colibri_shorts({pointer} + {offset})" if offset else f"colibri_shorts({pointer})"
+
+    def as_values(self, form: WeightFormat, pointer: str, offset: int) -> str:
+        """Bytes at ``pointer + offset`` seen as weights of a format of floats."""
+        return self.as_shorts(pointer, offset) if form is WeightFormat.F16 else self.as_floats(pointer, offset)
+
     # ---- operands ----
 
     def floats(self, buffer: str) -> str:
@@ -241,12 +244,12 @@ class CScope:
 
     def integers(self, buffer: str) -> str:
         """C name of a buffer of integers without scales."""
-        return self._declare(buffer, _ELEMENT[self._buffers[buffer].kind], buffer, "")
+        return self._declare(buffer, ELEMENT[self._buffers[buffer].kind], buffer, "")
 
     def quantised(self, buffer: str) -> QuantisedNames:
         """C names of a quantised buffer."""
         kind = self._buffers[buffer].kind
-        integers = self._declare(buffer, _ELEMENT[kind], buffer, "")
+        integers = self._declare(buffer, ELEMENT[kind], buffer, "")
         return QuantisedNames(
             integers, self._declare(f"{buffer}_scale", "float", buffer, "_SCALE"), self._layouts.strides[buffer]
         )
@@ -329,48 +332,13 @@ class CScope:
         self.line(f"{name}({self.floats(out)}, {self.weight(slot)}, {operand});")
 
     def linear(self, layout: MatrixLayout, kind: BufferKind, rows: int, x_stride: int = 0) -> str:
-        """Instance of a matrix product ``y[rows][n] = x[rows][k] W^T + bias``; returns its name.
+        """Instance of a matrix product; see `c_linear.linear`."""
+        return linear(self, layout, kind, rows, x_stride)
 
-        It takes ``(y, w, x)`` for fp32 and ``(y, w, x, x_scale)`` for quantised x, whose rows stand ``x_stride``
-        elements apart (any value for one row).
-        """
-        n, k, tile = layout.n, layout.k, layout.tile_rows
-        scheme = scheme_name(layout.coding, kind)
-        stem = dot_kernel(layout.coding, kind)
-        self.kernel("linear")
-        self.kernel(stem)
-        with_bias = "" if layout.bias < 0 else "_bias"
-        name = f"linear_{scheme}_{rows}x{n}x{k}{with_bias}"
-        form = layout.coding.format
-        floats, wide = form is WeightFormat.F32, form is WeightFormat.FP4
-        sums = "float" if floats else "int64_t" if wide else "int32_t"
-        bias = "NULL" if layout.bias < 0 else f"{self.as_floats('w', layout.bias)} + n"
-        count = str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
-        each = Rows(rows)
-        if floats:
-            data = f"{self.as_floats('w', layout.data)} + n * {layout.padded_k}"
-            dot = f"colibri_{stem}(sum, {data}, {each.at('x', k)}, {k});"
-            store = f"colibri_store({each.at('y', n)} + n, sum, {bias}, {count});"
-            params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
-        else:
-            row_bytes = layout.row_bytes
-            data = f"w + {layout.data} + n * {row_bytes}"
-            groups = f"w + {layout.group_scale} + n * {layout.groups}, " if form.grouped else ""
-            dot = f"colibri_{stem}(sum, {data}, {groups}{each.at('x', x_stride)}, {layout.padded_k});"
-            scale = f"{self.as_floats('w', layout.row_scale)} + n"
-            scales = f"{scale}, {bias}, {each.element('x_scale')}"
-            store = f"colibri_store_{'wide' if wide else 'scaled'}({each.at('y', n)} + n, sum, {scales}, {count});"
-            params = (
-                f"float *restrict y, const uint8_t *restrict w, const {_ELEMENT[kind]} *restrict x, "
-                "const float *restrict x_scale"
-            )
-        body = [
-            f"for (int n = 0; n < {n}; n += {tile}) {{",
-            *(f"    {line}" for line in each.loop([f"{sums} sum[{tile}];", dot, store])),
-            "}",
-        ]
-        plus = " + bias" if with_bias else ""
-        return self.instance(name, f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}", params, body)
+    def row_scale(self, layout: MatrixLayout) -> str:
+        """The rows' scales: fp32, or its upper 16 bits."""
+        place = self.as_shorts if layout.coding.format.grouped else self.as_floats
+        return place("w", layout.row_scale)
 
     def activate(self, function: str, count: int) -> str:
         """Instance of an activation over ``count`` values in place; returns its name."""
@@ -407,7 +375,7 @@ class CScope:
         return self.instance(
             f"quantise{bits}_{rows}x{width}{padded}_to_{qmax}",
             f"y[{rows}][{stride}] = x[{rows}][{width}] / scale[{rows}], within +-{qmax}",
-            f"{_ELEMENT[kind]} *restrict y, float *restrict scale, const float *restrict x",
+            f"{ELEMENT[kind]} *restrict y, float *restrict scale, const float *restrict x",
             each.loop(
                 [
                     f"colibri_quantise{bits}({each.at('y', stride)}, {each.at('scale', 1)}, {each.at('x', width)}, "

@@ -10,8 +10,10 @@ from colibri.errors import UsageError, shown
 
 GROUP = 32
 GROUPS = (32, 64, 128)
-FACTOR_MAX = 255
+FACTOR_MAX = 127
+ZERO_MAX = 255
 TAIL_MAX = 127
+TAIL_COLUMNS_MAX = 1 << 16  # of a matrix with a tail, whose columns are numbers of 16 bits
 FP4_SHIFT_MAX = 20  # a sum over 21,846 columns with 16-bit activations then stays below 2^53
 
 _BITS = {"f32": 32, "f16": 16, "w8": 8, "w6": 6, "w5": 5, "w4": 4, "w3": 3, "w2": 2, "fp4": 4}
@@ -124,7 +126,7 @@ class Coding:
             return (high << FP4_SHIFT_MAX) * columns
         if self.format is WeightFormat.W8:
             return high * columns
-        reach = max(high * FACTOR_MAX, (FACTOR_MAX * FACTOR_MAX) >> self.zero_shift) if self.zero else -low * FACTOR_MAX
+        reach = max(high * FACTOR_MAX, FACTOR_MAX * ZERO_MAX >> self.zero_shift) if self.zero else -low * FACTOR_MAX
         return reach * columns + TAIL_MAX * self.tail(columns)
 
     def weight_bits(self, rows: int, columns: int) -> float:
@@ -133,9 +135,8 @@ class Coding:
         if self.format.grouped:
             bits += 8 * self.groups(columns) * (2 if self.zero else 1)
         tail = self.tail(columns)
-        index = 16 if columns <= 1 << 16 else 32
-        own = 0 if self.format.floating else 32
-        return (bits + own + 8 * tail + index * tail / rows) / columns
+        own = 16 if self.format.grouped else 0 if self.format.floating else 32
+        return (bits + own + 8 * tail + 16 * tail / rows) / columns
 
 
 F32 = Coding(WeightFormat.F32)

@@ -48,8 +48,9 @@ class Matrix:
         shape: ``(n, k)``.
         dense: fp32 ``[n, k]``; of F16 such as half precision holds.
         integers: int8 ``[n, k]`` within the coding's limits; FP4 of `E2M1_DOUBLED`.
-        row_scale: fp32 ``[n]``.
-        group_scale: uint8 ``[n, groups]``: a factor; of FP4 the exponent of a power of two, at most 20.
+        row_scale: fp32 ``[n]``; of formats in groups such as the upper 16 bits hold.
+        group_scale: of FP4 uint8 ``[n, groups]``, the exponent of a power of two, at most 20; else int8, a factor in
+            -127..127, not negative where there are zero points.
         bias: fp32 ``[n]`` or None.
         parts: matrices of ``n / parts`` rows that stand below each other and are packed one by one.
         stored: the block format that the checkpoint has the weights in, for the user; empty for plain floats.
@@ -63,7 +64,7 @@ class Matrix:
     dense: Float | None = None
     integers: NDArray[np.int8] | None = None
     row_scale: Float | None = None
-    group_scale: NDArray[np.uint8] | None = None
+    group_scale: NDArray[np.uint8] | NDArray[np.int8] | None = None
     bias: Float | None = None
     parts: int = 1
     stored: str = ""

@@ -31,11 +31,11 @@ class MatrixLayout:
     """Where the parts of a packed matrix ``[n, k]`` stand, in bytes from its start; -1 when it has no such part.
 
     Attributes:
-        row_scale: fp32 ``[n padded]``.
+        row_scale: fp32 ``[n padded]``; of formats in groups its upper 16 bits.
         bias: fp32 ``[n padded]``.
         group_scale: uint8 ``[n / tile_rows][groups][tile_rows]``, of formats in groups.
         zeros: uint8, of the same shape.
-        tail_columns: u16 ``[t]``, u32 where there are more than 65,536 columns.
+        tail_columns: u16 ``[t]``.
         tail: int8 ``[n / tile_rows][t][tile_rows]``.
         data: the tiles.
         bytes: of all parts.
@@ -88,9 +88,9 @@ class MatrixLayout:
         return self.coding.tail(self.k)
 
     @property
-    def index_bytes(self) -> int:
-        """Of a column's number."""
-        return 2 if self.k <= 1 << 16 else 4
+    def scale_bytes(self) -> int:
+        """Of a row's scale."""
+        return 2 if self.coding.format.grouped else 4
 
     def describe(self) -> str:
         """Canonical text, part of the ABI hash."""
@@ -121,11 +121,11 @@ def matrix_layout(coding: Coding, n: int, k: int, has_bias: bool, tile: Tile, pa
         return start
 
     groups, tail = padded_n * coding.groups(padded_k), coding.tail(k)
-    row_scale = -1 if coding.format.floating else part(4 * padded_n)
+    row_scale = -1 if coding.format.floating else part((2 if coding.format.grouped else 4) * padded_n)
     bias = part(4 * padded_n) if has_bias else -1
     group_scale = part(groups) if groups else -1
     zeros = part(groups) if coding.zero else -1
-    tail_columns = part(tail * (2 if k <= 1 << 16 else 4)) if tail else -1
+    tail_columns = part(2 * tail) if tail else -1
     tail_at = part(padded_n * tail) if tail else -1
     data = part(padded_n * padded_k * coding.format.bits // 8)
     places = row_scale, bias, group_scale, zeros, tail_columns, tail_at, data
@@ -144,7 +144,7 @@ def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[
     own = matrix_layout(layout.coding, rows.shape[0], layout.k, layout.bias >= 0, tile)
     raw = _pack_part(rows, own)
     for start, target, each in (
-        (own.row_scale, layout.row_scale, 4),
+        (own.row_scale, layout.row_scale, layout.scale_bytes),
         (own.bias, layout.bias, 4),
         (own.group_scale, layout.group_scale, layout.groups),
         (own.zeros, layout.zeros, layout.groups),
@@ -155,8 +155,7 @@ def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[
             place = part * layout.stride + target + row * each
             yield place, raw[start : start + own.padded_n * each]
     if own.tail_columns >= 0 and row == 0:  # all rows share them
-        size = layout.tail_count * layout.index_bytes
-        yield part * layout.stride + layout.tail_columns, raw[own.tail_columns :][:size]
+        yield part * layout.stride + layout.tail_columns, raw[own.tail_columns :][: 2 * layout.tail_count]
 
 
 def pack_matrix(matrix: Matrix, layout: MatrixLayout) -> bytes:
@@ -179,7 +178,8 @@ def _pack_part(matrix: Matrix, layout: MatrixLayout) -> bytes:
 
     put(layout.data, _data(matrix, layout))
     if matrix.row_scale is not None:
-        put(layout.row_scale, matrix.row_scale)
+        upper = (matrix.row_scale.view(np.uint32) >> 16).astype("<u2")
+        put(layout.row_scale, upper if layout.scale_bytes == 2 else matrix.row_scale)
     if matrix.bias is not None:
         put(layout.bias, matrix.bias)
     if matrix.group_scale is not None:
@@ -188,7 +188,7 @@ def _pack_part(matrix: Matrix, layout: MatrixLayout) -> bytes:
         put_across(layout.zeros, matrix.zeros, layout.groups)
     if matrix.tail is not None and matrix.tail_columns is not None:
         put_across(layout.tail, matrix.tail, layout.tail_count)
-        put(layout.tail_columns, matrix.tail_columns.astype(f"<u{layout.index_bytes}"))
+        put(layout.tail_columns, matrix.tail_columns.astype("<u2"))
     return out.tobytes()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colibri.errors import BadInput
-from colibri.graph.coding import F32, FP4, W4, Coding, WeightFormat
+from colibri.graph.coding import F32, FP4, TAIL_COLUMNS_MAX, W4, Coding, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.ops import Experts, GroupedRouter, HeadLinear, Linear, Quantise, Router, SparseMixer
 from colibri.graph.scheme import Scheme
@@ -20,6 +20,7 @@ from colibri.passes.rules import Rule, assign
 
 INT32_MAX = 2**31 - 1
 _WIDE_MAX = 2**53 - 1  # of a sum in 64 bits: the reference, with doubles, holds no more
+_SEARCHED = 1 << 20  # weights of a matrix for whose groups several steps are tried
 _BLOCK = 1 << 17  # weights that are looked at together
 _Multiplying = Linear | HeadLinear | Router | GroupedRouter | SparseMixer | Experts
 
@@ -30,7 +31,7 @@ def activation_limit(coding: Coding, kind: BufferKind, k: int, where: str) -> in
     The bound holds for any weights of the coding, not only these, so that `model.bin` can be replaced in the field.
 
     Raises:
-        BadInput: even 8-bit activations could overflow (k above 133,144 for w8, 8,288 for w4, 5,636,440 for fp4).
+        BadInput: even 8-bit activations could overflow (k above 133,144 for w8, 16,643 for w4, 5,636,440 for fp4).
     """
     most = _WIDE_MAX if coding.format is WeightFormat.FP4 else INT32_MAX
     limit = most // coding.largest_sum(k)
@@ -119,10 +120,14 @@ def _convert(graph: Graph, codings: Mapping[str, Coding]) -> None:
 
 def coded(matrix: AnyMatrix, coding: Coding) -> AnyMatrix:
     """The matrix in another coding, rounded to nearest; of one in the checkpoint when it is read."""
+    if coding.outliers and matrix.shape[1] > TAIL_COLUMNS_MAX:
+        what = f"a matrix of {matrix.shape[1]:,} columns can have no tail"
+        raise BadInput(what, where=f"coding '{coding}'", hint=f"leave '+o{coding.outliers}' away there")
     columns = cache(lambda: _tail(matrix, coding))
+    search = matrix.shape[0] * matrix.shape[1] <= _SEARCHED
 
     def convert(rows: Matrix) -> Matrix:
-        return round_matrix(rows, coding, columns=columns() if coding.outliers else None)
+        return round_matrix(rows, coding, columns=columns() if coding.outliers else None, search=search)
 
     return matrix.then(convert, coding) if isinstance(matrix, StoredMatrix) else convert(matrix)
 

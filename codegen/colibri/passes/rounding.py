@@ -23,12 +23,12 @@ def round_to_integers(
 
     Args:
         dense: ``[n, k]``; no quotient is beyond 128.
-        scale: ``[n, g]``, positive; each is that of ``k / g`` columns.
+        scale: ``[n, g]``, not zero; each is that of ``k / g`` columns.
         live: ``[n, g]``.
         least, most: bounds of the integers.
     """
     width = dense.shape[1] // scale.shape[1]
-    if live.any() and scale[live].min() < _LEAST_SCALE:
+    if live.any() and np.abs(scale[live]).min() < _LEAST_SCALE:
         exact = np.rint(dense / np.repeat(scale, width, axis=1))
         return np.where(np.repeat(live, width, axis=1), np.clip(exact, least, most), 0.0).astype(np.int8)
     inverse = np.where(live, 1.0 / scale, 0.0).astype(np.float32)

@@ -3,8 +3,8 @@
  * Nibbles are used as they lie, 0 to 15, and 8 times the activations is taken off: (q - 8) x = q x - 8 x. A lane's
  * sum of four such products stays below 2^21.
  * Packing: [k / 32][4][16] bytes, 16-byte aligned at the matrix's start; byte c of a group holds column c in its low
- * and column c + 16 in its high half, each plus 8. group_scale: [k / 32][4]. x: k values, k a multiple of 32, zero
- * padded. |w| <= 8 * 255 and |x| <= qmax of the op, chosen so that 8 * 255 * qmax * k < 2^31.
+ * and column c + 16 in its high half, each plus 8. factors: int8 [k / 32][4]. x: k values, k a multiple of 32, zero
+ * padded. |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31.
  */
 #ifndef COLIBRI_DOT_W4A16_H
 #define COLIBRI_DOT_W4A16_H
@@ -26,8 +26,9 @@ static inline __m256i colibri_add_w4a16(__m256i total, const uint8_t *w, int32_t
 }
 
 static inline void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+                                     const uint8_t *restrict factors, const int16_t *restrict x, int k)
 {
+    const int8_t *restrict factor = (const int8_t *)factors;
     const __m256i eight = _mm256_set1_epi16(8);
     __m256i total0 = _mm256_setzero_si256();
     __m256i total1 = _mm256_setzero_si256();
@@ -37,11 +38,11 @@ static inline void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const 
         const __m256i first = _mm256_loadu_si256((const void *)(x + i));
         const __m256i second = _mm256_loadu_si256((const void *)(x + i + 16));
         const __m256i excess = _mm256_add_epi32(_mm256_madd_epi16(eight, first), _mm256_madd_epi16(eight, second));
-        total0 = colibri_add_w4a16(total0, w, group_scale[0], first, second, excess);
-        total1 = colibri_add_w4a16(total1, w + 16, group_scale[1], first, second, excess);
-        total2 = colibri_add_w4a16(total2, w + 32, group_scale[2], first, second, excess);
-        total3 = colibri_add_w4a16(total3, w + 48, group_scale[3], first, second, excess);
-        group_scale += COLIBRI_DOT_W4A16_ROWS;
+        total0 = colibri_add_w4a16(total0, w, factor[0], first, second, excess);
+        total1 = colibri_add_w4a16(total1, w + 16, factor[1], first, second, excess);
+        total2 = colibri_add_w4a16(total2, w + 32, factor[2], first, second, excess);
+        total3 = colibri_add_w4a16(total3, w + 48, factor[3], first, second, excess);
+        factor += COLIBRI_DOT_W4A16_ROWS;
         w += 64;
     }
     const __m256i low = _mm256_hadd_epi32(total0, total1);

@@ -4,8 +4,8 @@
  * is taken off: (q - 8) x = q x - 8 x. The 16-bit sums are of four products of at most 15 * 127 and cannot saturate;
  * vpmaddwd multiplies them by the group's scale.
  * Packing: [k / 32][4][16] bytes, 16-byte aligned at the matrix's start; byte c of a group holds column c in its low
- * and column c + 16 in its high half, each plus 8. group_scale: [k / 32][4]. x: k values, k a multiple of 32, zero
- * padded. |w| <= 8 * 255 and |x| <= qmax of the op, chosen so that 8 * 255 * qmax * k < 2^31.
+ * and column c + 16 in its high half, each plus 8. factors: int8 [k / 32][4]. x: k values, k a multiple of 32, zero
+ * padded. |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31.
  */
 #ifndef COLIBRI_DOT_W4A8_H
 #define COLIBRI_DOT_W4A8_H
@@ -27,12 +27,12 @@ static inline __m256i colibri_add_w4a8(__m256i total, const uint8_t *w, __m256i 
 }
 
 static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                    const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
+                                    const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     const __m256i eight = _mm256_set1_epi8(8);
-    /* Picks bytes 0 and 1, or 2 and 3, as the 16-bit values of the lower and the upper half; -128 picks zero. */
-    const __m256i rows01 = _mm256_setr_m128i(_mm_set1_epi16(-32768), _mm_set1_epi16(-32767));
-    const __m256i rows23 = _mm256_setr_m128i(_mm_set1_epi16(-32766), _mm_set1_epi16(-32765));
+    /* Picks the 16-bit values 0 and 1, or 2 and 3, for the lower and the upper half. */
+    const __m256i rows01 = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
+    const __m256i rows23 = _mm256_setr_m128i(_mm_set1_epi16(0x0504), _mm_set1_epi16(0x0706));
     __m256i total01 = _mm256_setzero_si256();
     __m256i total23 = _mm256_setzero_si256();
     for (int i = 0; i < k; i += 32) {
@@ -40,10 +40,10 @@ static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const ui
         const __m256i second = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(x + i + 16)));
         const __m256i excess =
             _mm256_add_epi16(_mm256_maddubs_epi16(eight, first), _mm256_maddubs_epi16(eight, second));
-        const __m256i scales = _mm256_broadcastd_epi32(_mm_loadu_si32(group_scale));
+        const __m256i scales = _mm256_broadcastq_epi64(_mm_cvtepi8_epi16(_mm_loadu_si32(factors)));
         total01 = colibri_add_w4a8(total01, w, _mm256_shuffle_epi8(scales, rows01), first, second, excess);
         total23 = colibri_add_w4a8(total23, w + 32, _mm256_shuffle_epi8(scales, rows23), first, second, excess);
-        group_scale += COLIBRI_DOT_W4A8_ROWS;
+        factors += COLIBRI_DOT_W4A8_ROWS;
         w += 64;
     }
     /* Rows 0 and 2 meet in the lower half, 1 and 3 in the upper. */

@@ -1,8 +1,8 @@
 /* dot_w4a16.h: 4 rows of a 4-bit matrix times 16-bit activations, exactly, NEON.
  *
  * Packing: [k / 32][4][16] bytes, 16-byte aligned at the matrix's start; byte c of a group holds column c in its low
- * and column c + 16 in its high half, each plus 8. group_scale: [k / 32][4]. x: k values, k a multiple of 32, zero
- * padded. |w| <= 8 * 255 and |x| <= qmax of the op, chosen so that 8 * 255 * qmax * k < 2^31.
+ * and column c + 16 in its high half, each plus 8. factors: int8 [k / 32][4]. x: k values, k a multiple of 32, zero
+ * padded. |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31.
  */
 #ifndef COLIBRI_DOT_W4A16_H
 #define COLIBRI_DOT_W4A16_H
@@ -38,12 +38,13 @@ __attribute__((always_inline)) static inline int32x4_t colibri_add_w4a16(int32x4
  * the code's size.
  */
 static void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                              const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+                              const uint8_t *restrict factors, const int16_t *restrict x, int k)
     __attribute__((noinline));
 
 static void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                              const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+                              const uint8_t *restrict factors, const int16_t *restrict x, int k)
 {
+    const int8_t *restrict factor = (const int8_t *)factors;
     int32x4_t total0 = vdupq_n_s32(0);
     int32x4_t total1 = vdupq_n_s32(0);
     int32x4_t total2 = vdupq_n_s32(0);
@@ -51,11 +52,11 @@ static void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t
     for (int i = 0; i < k; i += 32) {
         const int16x8_t values[4] = {vld1q_s16(x + i), vld1q_s16(x + i + 8), vld1q_s16(x + i + 16),
                                      vld1q_s16(x + i + 24)};
-        total0 = colibri_add_w4a16(total0, w, group_scale[0], values);
-        total1 = colibri_add_w4a16(total1, w + 16, group_scale[1], values);
-        total2 = colibri_add_w4a16(total2, w + 32, group_scale[2], values);
-        total3 = colibri_add_w4a16(total3, w + 48, group_scale[3], values);
-        group_scale += COLIBRI_DOT_W4A16_ROWS;
+        total0 = colibri_add_w4a16(total0, w, factor[0], values);
+        total1 = colibri_add_w4a16(total1, w + 16, factor[1], values);
+        total2 = colibri_add_w4a16(total2, w + 32, factor[2], values);
+        total3 = colibri_add_w4a16(total3, w + 48, factor[3], values);
+        factor += COLIBRI_DOT_W4A16_ROWS;
         w += 64;
     }
     vst1q_s32(sum, vpaddq_s32(vpaddq_s32(total0, total1), vpaddq_s32(total2, total3)));

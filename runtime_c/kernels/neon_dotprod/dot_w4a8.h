@@ -2,8 +2,8 @@
  *
  * Nibbles are used as they lie, 0 to 15, and the sums start at -8 times the activations: (q - 8) x = q x - 8 x.
  * Packing: [k / 32][4][16] bytes, 16-byte aligned at the matrix's start; byte c of a group holds column c in its low
- * and column c + 16 in its high half, each plus 8. group_scale: [k / 32][4]. x: k values, k a multiple of 32, zero
- * padded. |w| <= 8 * 255 and |x| <= qmax of the op, chosen so that 8 * 255 * qmax * k < 2^31.
+ * and column c + 16 in its high half, each plus 8. factors: int8 [k / 32][4]. x: k values, k a multiple of 32, zero
+ * padded. |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31.
  */
 #ifndef COLIBRI_DOT_W4A8_H
 #define COLIBRI_DOT_W4A8_H
@@ -24,8 +24,9 @@ static inline int32x4_t colibri_add_w4a8(int32x4_t total, const uint8_t *w, int3
 }
 
 static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                    const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
+                                    const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
+    const int8_t *restrict factor = (const int8_t *)factors;
     const int8x16_t minus_eight = vdupq_n_s8(-8);
     int32x4_t total0 = vdupq_n_s32(0);
     int32x4_t total1 = vdupq_n_s32(0);
@@ -35,11 +36,11 @@ static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const ui
         const int8x16_t first = vld1q_s8(x + i);
         const int8x16_t second = vld1q_s8(x + i + 16);
         const int32x4_t start = vdotq_s32(vdotq_s32(vdupq_n_s32(0), minus_eight, first), minus_eight, second);
-        total0 = colibri_add_w4a8(total0, w, group_scale[0], start, first, second);
-        total1 = colibri_add_w4a8(total1, w + 16, group_scale[1], start, first, second);
-        total2 = colibri_add_w4a8(total2, w + 32, group_scale[2], start, first, second);
-        total3 = colibri_add_w4a8(total3, w + 48, group_scale[3], start, first, second);
-        group_scale += COLIBRI_DOT_W4A8_ROWS;
+        total0 = colibri_add_w4a8(total0, w, factor[0], start, first, second);
+        total1 = colibri_add_w4a8(total1, w + 16, factor[1], start, first, second);
+        total2 = colibri_add_w4a8(total2, w + 32, factor[2], start, first, second);
+        total3 = colibri_add_w4a8(total3, w + 48, factor[3], start, first, second);
+        factor += COLIBRI_DOT_W4A8_ROWS;
         w += 64;
     }
     vst1q_s32(sum, vpaddq_s32(vpaddq_s32(total0, total1), vpaddq_s32(total2, total3)));

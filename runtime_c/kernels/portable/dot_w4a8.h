@@ -1,8 +1,8 @@
 /* dot_w4a8.h: rows of a 4-bit matrix times 8-bit activations, exactly.
  *
  * Packing: 16 bytes for each group of 32 columns; byte c holds column c in its low and column c + 16 in its
- * high half, each plus 8. group_scale: one byte a group. x: k values, k a multiple of 32, zero padded.
- * |w| <= 8 * 255 and |x| <= qmax of the op, chosen so that 8 * 255 * qmax * k < 2^31.
+ * high half, each plus 8. factors: one int8 a group. x: k values, k a multiple of 32, zero padded.
+ * |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31.
  */
 #ifndef COLIBRI_DOT_W4A8_H
 #define COLIBRI_DOT_W4A8_H
@@ -12,8 +12,9 @@
 #define COLIBRI_DOT_W4A8_ROWS 1
 
 static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                    const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
+                                    const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
+    const int8_t *restrict factor = (const int8_t *)factors;
     int32_t total = 0;
     for (int group = 0; group < k / 32; group++) {
         int32_t part = 0;
@@ -21,7 +22,7 @@ static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const ui
             part += ((w[i] & 15) - 8) * x[i];
             part += ((w[i] >> 4) - 8) * x[i + 16];
         }
-        total += part * group_scale[group];
+        total += part * factor[group];
         w += 16;
         x += 32;
     }

@@ -1,19 +1,38 @@
 /* linear.h: what follows a dot product: scales, bias, store.
  *
  * y = ((float)sum * row_scale) * x_scale + bias, in this order; fp32 sums are stored as they are, plus bias.
- * Sums of 64 bits are below 2^53. bias may be NULL. count: rows of the tile that exist.
+ * Of matrices in groups, row_scale has the upper 16 bits of fp32 values. Sums of 64 bits are below 2^53.
+ * bias may be NULL. count: rows of the tile that exist.
  */
 #ifndef COLIBRI_LINEAR_H
 #define COLIBRI_LINEAR_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include "kernels/portable/float32.h"
 
 static inline void colibri_store_scaled(float *restrict y, const int32_t *restrict sum, const float *restrict row_scale,
                                         const float *restrict bias, float x_scale, int count)
 {
     for (int i = 0; i < count; i++) {
         float value = (float)sum[i] * row_scale[i];
+        value = value * x_scale;
+        y[i] = bias != NULL ? value + bias[i] : value;
+    }
+}
+
+/* An fp32 value by its upper 16 bits. */
+static inline float colibri_from_upper(uint16_t upper)
+{
+    return colibri_from_bits((int32_t)((uint32_t)upper << 16));
+}
+
+static inline void colibri_store_grouped(float *restrict y, const int32_t *restrict sum,
+                                         const uint16_t *restrict row_scale, const float *restrict bias, float x_scale,
+                                         int count)
+{
+    for (int i = 0; i < count; i++) {
+        float value = (float)sum[i] * colibri_from_upper(row_scale[i]);
         value = value * x_scale;
         y[i] = bias != NULL ? value + bias[i] : value;
     }
@@ -30,11 +49,11 @@ static inline float colibri_from_wide(int64_t sum)
     return (float)(int32_t)sum * scale;
 }
 
-static inline void colibri_store_wide(float *restrict y, const int64_t *restrict sum, const float *restrict row_scale,
+static inline void colibri_store_wide(float *restrict y, const int64_t *restrict sum, const uint16_t *restrict row_scale,
                                       const float *restrict bias, float x_scale, int count)
 {
     for (int i = 0; i < count; i++) {
-        float value = colibri_from_wide(sum[i]) * row_scale[i];
+        float value = colibri_from_wide(sum[i]) * colibri_from_upper(row_scale[i]);
         value = value * x_scale;
         y[i] = bias != NULL ? value + bias[i] : value;
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colibri.graph.coding import WeightFormat
+from colibri.graph.coding import W4
 from colibri.graph.float32 import Float, Int
 from colibri.graph.graph import Op, TensorClass
 from colibri.graph.weights import AnyMatrix, Matrix
@@ -59,24 +59,29 @@ class Embedding(Op):
 
     def emit(self, c: CScope) -> None:
         layout, each = c.matrix("embedding"), c.each
-        form = layout.coding.format
-        c.kernel("embedding_fp4" if form is WeightFormat.FP4 else "embedding")
-        grouped = f"w + {layout.data}, w + {layout.group_scale}, {c.as_floats('w', layout.row_scale)}"
-        parts = {
-            WeightFormat.F32: f"{c.as_floats('w', layout.data)}",
-            WeightFormat.W8: f"w + {layout.data}, {c.as_floats('w', layout.row_scale)}",
-            WeightFormat.W4: grouped,
-            WeightFormat.FP4: grouped,
-        }[form]
+        coding, form = layout.coding, layout.coding.format
+        tile = [str(layout.tile_rows), str(layout.tile_cols), str(layout.padded_k)]
+        if form.floating:
+            kernel, parts = str(form), [c.as_values(form, "w", layout.data)]
+        elif not form.grouped:
+            kernel, parts = str(form), [f"w + {layout.data}"]
+        else:
+            kernel, parts = str(form), [f"w + {layout.data}", f"w + {layout.group_scale}"]
+        if form.scaled and coding != W4:
+            kernel = "planes"
+            parts.append(f"w + {layout.zeros}" if coding.zero else "NULL")
+            count = layout.tail_count
+            parts += [f"w + {layout.tail}", c.as_shorts("w", layout.tail_columns)] if count else ["NULL", "NULL"]
+            parts.append(str(count))
+            tile = [tile[0], tile[2], str(form.bits), str(coding.group)]
+        if not form.floating:
+            parts.append(c.row_scale(layout))
+        c.kernel(f"embedding_{kernel}" if kernel in ("planes", "fp4") else "embedding")
+        operands = ", ".join([*parts, each.element("tokens"), str(self.width), *tile])
         name = c.instance(
-            f"embedding_{form}_{c.rows}x{self.width}",
-            f"out[{c.rows}][{self.width}] = table[{self.vocab_size}][{self.width}], {form}, at each token",
+            f"embedding_{str(coding).replace('+', '_')}_{c.rows}x{self.width}",
+            f"out[{c.rows}][{self.width}] = table[{self.vocab_size}][{self.width}], {coding}, at each token",
             "float *restrict out, const uint8_t *restrict w, const uint32_t *restrict tokens",
-            each.loop(
-                [
-                    f"colibri_embedding_{form}({each.at('out', self.width)}, {parts}, {each.element('tokens')}, "
-                    f"{self.width}, {layout.tile_rows}, {layout.tile_cols}, {layout.padded_k});"
-                ]
-            ),
+            each.loop([f"colibri_embedding_{kernel}({each.at('out', self.width)}, {operands});"]),
         )
         c.line(f"{name}({c.floats(self.out)}, {c.weight('embedding')}, tokens);")

@@ -1,0 +1,88 @@
+"""Write matrix products: the dot kernel of each tile of rows, what the tail adds, scales and bias."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from colibri.graph.coding import WeightFormat
+from colibri.graph.graph import BufferKind
+from colibri.passes.kernels import dot_kernel, scheme_name
+from colibri.passes.pack import MatrixLayout
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+
+ELEMENT = {
+    BufferKind.Q8: "int8_t",
+    BufferKind.Q16: "int16_t",
+    BufferKind.INT8: "int8_t",
+    BufferKind.INT32: "int32_t",
+}
+
+
+def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_stride: int) -> str:
+    """Instance of a matrix product ``y[rows][n] = x[rows][k] W^T + bias``; returns its name.
+
+    It takes ``(y, w, x)`` for fp32 and ``(y, w, x, x_scale)`` for quantised x.
+
+    Args:
+        x_stride: elements from one row of quantised x to the next; any value for one row.
+    """
+    n, k, tile, form = layout.n, layout.k, layout.tile_rows, layout.coding.format
+    scheme, stem = scheme_name(layout.coding, kind), dot_kernel(layout.coding, kind)
+    c.kernel("linear")
+    c.kernel(stem)
+    with_bias = "" if layout.bias < 0 else "_bias"
+    name = f"linear_{scheme.replace('+', '_')}_{rows}x{n}x{k}{with_bias}"
+    bias = "NULL" if layout.bias < 0 else f"{c.as_floats('w', layout.bias)} + n"
+    count = str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
+    each, before = c.loop(rows), list[str]()
+    y = f"{each.at('y', n)} + n"
+    if form.floating:
+        data = f"{c.as_values(form, 'w', layout.data)} + n * {layout.padded_k}"
+        steps = [
+            f"float sum[{tile}];",
+            f"colibri_{stem}(sum, {data}, {each.at('x', k)}, {k});",
+            f"colibri_store({y}, sum, {bias}, {count});",
+        ]
+        params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
+    else:
+        x = each.at("x", x_stride)
+        wide = form is WeightFormat.FP4
+        store = "wide" if wide else "grouped" if form.grouped else "scaled"
+        steps = [f"{'int64_t' if wide else 'int32_t'} sum[{tile}];", _dot(layout, stem, x)]
+        if layout.tail_count:
+            c.kernel("tail")
+            own, bits = each.at("tail", layout.tail_count), 8 if kind is BufferKind.Q8 else 16
+            columns = c.as_shorts("w", layout.tail_columns)
+            gather = f"colibri_gather{bits}({own}, {x}, {columns}, {layout.tail_count}, {k});"
+            before = [f"{ELEMENT[kind]} tail[{rows * layout.tail_count}];", *each.loop([gather])]
+            place = f"w + {layout.tail} + n * {layout.tail_count}"
+            steps.append(f"colibri_tail{bits}(sum, {place}, {own}, {layout.tail_count}, {tile});")
+        scales = f"{c.row_scale(layout)} + n, {bias}, {each.element('x_scale')}"
+        steps.append(f"colibri_store_{store}({y}, sum, {scales}, {count});")
+        params = (
+            f"float *restrict y, const uint8_t *restrict w, const {ELEMENT[kind]} *restrict x, "
+            "const float *restrict x_scale"
+        )
+    body = [
+        *before,
+        f"for (int n = 0; n < {n}; n += {tile}) {{",
+        *(f"    {line}" for line in each.loop(steps)),
+        "}",
+    ]
+    plus = " + bias" if with_bias else ""
+    return c.instance(name, f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}", params, body)
+
+
+def _dot(layout: MatrixLayout, stem: str, x: str) -> str:
+    """Call of an integer dot kernel for the tile of row ``n``."""
+    coding = layout.coding
+    operands = [f"w + {layout.data} + n * {layout.row_bytes}"]
+    constants = [str(layout.padded_k)]
+    if coding.format.grouped:
+        operands.append(f"w + {layout.group_scale} + n * {layout.groups}")
+    if stem.startswith("dot_planes"):
+        operands.append(f"w + {layout.zeros} + n * {layout.groups}" if coding.zero else "NULL")
+        constants += [str(coding.format.bits), str(coding.group)]
+    return f"colibri_{stem}(sum, {', '.join([*operands, x, *constants])});"
