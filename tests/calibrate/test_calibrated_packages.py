@@ -48,7 +48,7 @@ def test_logits_are_nearer_to_the_original(mixtral: Path) -> None:
         return float(np.square(logits(graph) - original).mean())
 
     plain = off(load_graph(mixtral, Scheme.parse("w3a16"), context=16))
-    assert off(calibrated(mixtral, "w3a16")) < 0.7 * plain
+    assert off(calibrated(mixtral, "w3a16")) < 0.85 * plain
     assert off(calibrated(mixtral, "w3a16", how=Rounding.NEAREST)) < 1.2 * plain
 
 

@@ -160,7 +160,6 @@ def _refactored(weights: Wide, rounded: _Rounded, second: Wide) -> _Rounded:
     if grid.factors is None or grid.zeros is not None:
         return rounded
     factors = grid.factors.astype(np.int32)
-    least, most = _factor_limits(grid)
     rest = weights - rounded.values()
     scale = rounded.scale
     safe = np.where(scale > 0, scale, 1.0)
@@ -171,20 +170,17 @@ def _refactored(weights: Wide, rounded: _Rounded, second: Wide) -> _Rounded:
         gain = row_sums(product(rest, np.ascontiguousarray(second[:, some])) * integers)
         live = (bent > 0) & (scale > 0) & (factors[:, group] != 0)
         step = np.where(live, gain / np.where(live, bent, 1.0) / safe, 0.0)
-        new = np.clip(np.rint(factors[:, group] + step), least, most).astype(np.int32)
+        new = np.clip(np.rint(factors[:, group] + step), -FACTOR_MAX, FACTOR_MAX).astype(np.int32)
         new = np.where((new == 0) | (np.sign(new) != np.sign(factors[:, group])), factors[:, group], new)
         rest[:, some] -= ((new - factors[:, group]) * scale)[:, None] * integers
         factors[:, group] = new
     return replace(rounded, grid=replace(grid, factors=factors.astype(grid.factors.dtype)))
 
 
-def _factor_limits(grid: Grid) -> tuple[int, int]:
-    assert grid.factors is not None
-    return (-FACTOR_MAX, FACTOR_MAX) if grid.factors.dtype.kind == "i" else (0, FACTOR_MAX)
-
-
 def _rescaled(weights: Wide, rounded: _Rounded, second: Wide) -> _Rounded:
-    """The scale of each row that suits its values, all of which are proportional to it."""
+    """The scale of each row that suits its values, all of which are proportional to it; not where it has 16 bits."""
+    if rounded.grid.factors is not None:
+        return rounded
     values = rounded.values()
     bent = product(values, second)
     square, along = row_sums(bent * values), row_sums(bent * weights)
