@@ -30,7 +30,8 @@ MODELS = {
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
     "llama4-top1": Options(Scheme.W8A8, I8, prefill=3, context=40),
     "mixtral-base": parse_recipe(
-        "w8a8:0.experts=w4a16:experts.down=w4a8:attention.v=w8a16:embedding=w4a8:1.router=w8a8:prefill=3:context=24"
+        "w4a8:embedding=w3a8:experts=w3g64za8:experts.down=w4a8+o5:1.experts=w2a16+o10:1.experts.down=f16:attention=w5a8:"
+        "0.attention.v=w6a16:0.attention.o=f16:head=f16:router=f16:0.router=w4za16:prefill=3:context=24"
     ),
     "mixtral-fused-disk": Options(Scheme.W4A8, context=24),
     "mixtral-sharded-swa": Options(Scheme.W4A16, I8, prefill=4, context=40),  # longer than its window of 16

@@ -54,7 +54,7 @@ def test_every_chunking_gives_the_same_bits(name: str, scheme: Scheme, kv: State
 def test_chunks_with_many_schemes_in_one_model() -> None:
     """Layers differ, and buffers are quantised to 8 and to 16 bits, or stay floats, for different readers."""
     graph = import_graph(Checkpoint.open(ORACLE / WINDOWED), ImportOptions())
-    texts = ("experts=w4a16", "1.experts.down=f32", "attention.v=w8a16", "0.attention.q=f32", "router=w8a8")
+    texts = ("experts=w3g64za16", "1.experts.down=f16", "attention.v=w8a16", "0.attention.q=f32", "router=w4a8+o9")
     quantise_graph(graph, Scheme.W4A8, ordered(map(Rule.parse, texts)))
     ids = tokens(LENGTHS[WINDOWED])
     whole, states = in_chunks(graph, ids, ids.size)

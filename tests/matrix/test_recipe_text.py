@@ -82,7 +82,7 @@ def test_what_is_no_recipe(text: str, message: str) -> None:
         ("mixtral-base", "w4a8:kv=f16:context=16:drop=0.1"),
         ("mixtral-base", "w4a8:experts.down=w8a8:1.experts=f32:router=w8a8:context=16:drop=0.1,1.3:merge=1.5-2@0.25"),
         ("switch-base", "w8a8:attention=w4a8:context=12:source=10"),
-        ("phimoe-base", "w4a8:0.attention.v=f32:embedding=f32:context=16"),
+        ("phimoe-base", "w4a8:0.attention.v=f32:embedding=f16:experts=w3g64za8+o5:1.experts.down=w2a16:context=16"),
     ],
 )  # fmt: skip
 def test_the_recipe_of_a_package_makes_it_again(checkpoint: str, word: str, tmp_path: Path) -> None:

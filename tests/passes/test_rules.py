@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_models import DECODERS, ENCODERS, ORACLE, SENSORS, SHAKESPEARE, VARIANTS, load_graph, sensor
 
@@ -25,6 +25,7 @@ from colibri.passes.rules import Rule, Selector, assign, ordered, places
 from colibri.passes.told import schemes_told
 from colibri.recipe import parse_recipe, recipe_text
 
+UNTIMED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MIXTRAL = ORACLE / "mixtral-base"
 SHARED = ORACLE / "qwen2moe-base"
 
@@ -47,7 +48,7 @@ selectors = st.builds(
     Selector,
     st.sampled_from(list(TensorClass)),
     st.none() | st.integers(0, 999_999_999),
-    st.just("") | st.from_regex(r"[a-z_]{1,12}", fullmatch=True),
+    st.text("abcdefghijklmnopqrstuvwxyz_", max_size=8),
 )
 rule_sets = st.lists(st.builds(Rule, selectors, schemes()), max_size=6, unique_by=lambda rule: rule.selector)
 options = st.builds(
@@ -62,11 +63,13 @@ options = st.builds(
 )
 
 
+@UNTIMED
 @given(options)
 def test_every_recipe_has_a_word_that_means_it(one: Options) -> None:
     assert parse_recipe(recipe_text(one)) == one
 
 
+@UNTIMED
 @given(rule_sets, st.randoms())
 def test_rules_have_one_order(rules: list[Rule], random) -> None:  # type: ignore[no-untyped-def]
     shuffled = list(rules)
@@ -75,6 +78,7 @@ def test_rules_have_one_order(rules: list[Rule], random) -> None:  # type: ignor
     assert [Rule.parse(str(rule)) for rule in rules] == rules
 
 
+@UNTIMED
 @given(st.text(max_size=30))
 def test_other_texts_are_refused_in_one_line(text: str) -> None:
     for read in (Rule.parse, Selector.parse, Scheme.parse):
@@ -181,7 +185,7 @@ def test_a_buffer_is_quantised_once_for_each_kind_of_reader() -> None:
         for op in shared.ops
         if isinstance(op, Quantise) and (op.x, op.part[-9:]) == ("normed", "attention")
     }
-    assert limits[0] == (2**31 - 1) // (8 * 255 * 128)  # of w4, for all who share it
+    assert limits[0] == (2**31 - 1) // (8 * 127 * 128)  # of w4, for all who share it
     assert limits[1] == 32767
 
 
