@@ -10,7 +10,7 @@ enum {
     HEADER_BYTES = 64,
     HEADER_CHECKED = 60, /* the last word is the checksum of those before */
     ENTRY_BYTES = 32,
-    FORMAT_VERSION = 1,
+    FORMAT_VERSION = 2,
 };
 
 static uint32_t read_u32(const uint8_t *p)

@@ -12,7 +12,7 @@ import pytest
 
 from colibri.errors import BadInput
 from colibri.graph import float32
-from colibri.graph.coding import FP4, W4, W8, Coding
+from colibri.graph.coding import FP4, W4, W8, Coding, parse_coding
 from colibri.graph.graph import BufferKind
 from colibri.passes.quantise import activation_limit
 
@@ -62,9 +62,10 @@ def test_errors_of_functions(name: str, span: str, stated: str, kind: str) -> No
     ("form", "kind", "text", "wanted"),
     [
         (W8, BufferKind.Q8, "qmax is 127 for k ≤ 133,144", 127),
-        (W4, BufferKind.Q8, "qmax is 127 for k ≤ 8,288", 127),
+        (W4, BufferKind.Q8, "qmax is 127 for k ≤ 16,643", 127),
+        (parse_coding("w6"), BufferKind.Q8, "qmax is 127 for k ≤ 4,160", 127),
         (W8, BufferKind.Q16, "qmax is 32767 for k ≤ 516", 32767),
-        (W4, BufferKind.Q16, "qmax is 32767 for k ≤ 32", 32767),
+        (W4, BufferKind.Q16, "qmax is 32767 for k ≤ 64", 32767),
         (FP4, BufferKind.Q16, "qmax is 32767 for k ≤ 21,846", 32767),
     ],
 )
@@ -80,9 +81,9 @@ def test_limits_of_columns(form: Coding, kind: BufferKind, text: str, wanted: in
 
 
 def test_limits_that_are_quoted() -> None:
-    assert "at k = 4096 it is 4,128" in PAGE and "at k = 128 it is 8,224" in PAGE
+    assert "at k = 4096 it is 4,128" in PAGE and "at k = 128 it is 16,513" in PAGE
     assert activation_limit(W8, BufferKind.Q16, 4096, "here") == 4128
-    assert activation_limit(W4, BufferKind.Q16, 128, "here") == 8224
+    assert activation_limit(W4, BufferKind.Q16, 128, "here") == 16513
 
 
 def test_silu_far_below_zero_is_small() -> None:

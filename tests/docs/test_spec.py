@@ -20,6 +20,7 @@ from small_models import loaded
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.generate import build_graph, generate
+from colibri.graph.coding import Coding
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.graph.weights import Matrix
@@ -37,6 +38,7 @@ MODELS = [
     ("load-moe/top1-e4", Scheme.W4A16),
     ("shakespeare-moe", Scheme.W4A8),
     ("gptoss-mxfp4", Scheme.W4A8),
+    *(("load-moe/top1-e4", Scheme.parse(text)) for text in ("w3g64a8+o5", "w6za16", "w2a8", "w5g128a8+o50", "f16")),
 ]
 
 
@@ -87,7 +89,7 @@ def parse(data: bytes) -> Parsed:
     magic, version, header_bytes, file_bytes, table, count, table_crc, abi_hash, reserved, crc = HEADER.unpack(
         data[:64]
     )
-    assert (magic, version, header_bytes, reserved) == (b"COLIBRI\0", 1, 64, 0)
+    assert (magic, version, header_bytes, reserved) == (b"COLIBRI\0", 2, 64, 0)
     assert file_bytes == len(data) and len(data) % 16 == 0 and table == HEADER.size == 64
     assert crc == zlib.crc32(data[:60])
     raw = data[table : table + count * SECTION.size]
@@ -156,11 +158,14 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
             np.testing.assert_array_equal(found, weight.values)
             continue
         tile = (layouts.matrices[name].tile_rows, layouts.matrices[name].tile_cols)
-        parts = unpack(raw, str(weight.coding), weight.shape, weight.bias is not None, tile)
+        parts = unpack(raw, weight.coding, weight.shape, weight.bias is not None, tile)
         expected = {
             "row_scale": weight.row_scale,
             "bias": weight.bias,
-            "group_scale": weight.group_scale,
+            "factors": weight.group_scale,
+            "zeros": weight.zeros,
+            "columns": weight.tail_columns,
+            "tail": weight.tail,
             "data": weight.dense if weight.dense is not None else weight.integers,
         }
         for part, values in expected.items():
@@ -170,33 +175,55 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
 
 
 def unpack(
-    raw: bytes, form: str, shape: tuple[int, int], has_bias: bool, tile: tuple[int, int]
+    raw: bytes, coding: Coding, shape: tuple[int, int], has_bias: bool, tile: tuple[int, int]
 ) -> dict[str, np.ndarray]:
     """Parts of a matrix, padding taken off."""
-    (n, k), (rows, cols) = shape, tile
+    (n, k), (rows, cols), form = shape, tile, str(coding.format)
     big_n, big_k = -(-n // rows) * rows, -(-k // cols) * cols
     parts: dict[str, np.ndarray] = {}
     at = 0
 
-    def take(size: int, dtype: str) -> np.ndarray:
+    def take(count: int, dtype: str) -> np.ndarray:
         nonlocal at
-        values = np.frombuffer(raw[at : at + size], dtype)
-        at += -(-size // 16) * 16
+        values = np.frombuffer(raw, dtype, count, at)
+        at += -(-values.nbytes // 16) * 16
         return values
 
-    if form != "f32":
-        parts["row_scale"] = take(4 * big_n, "<f4")[:n]
+    def across(columns: int, dtype: str) -> np.ndarray:
+        return take(big_n * columns, dtype).reshape(-1, columns, rows).transpose(0, 2, 1).reshape(big_n, -1)[:n]
+
+    in_groups = form in ("w2", "w3", "w4", "w5", "w6", "fp4")
+    if in_groups:
+        parts["row_scale"] = (take(big_n, "<u2")[:n].astype(np.uint32) << 16).view(np.float32)
+    elif form == "w8":
+        parts["row_scale"] = take(big_n, "<f4")[:n]
     if has_bias:
-        parts["bias"] = take(4 * big_n, "<f4")[:n]
-    if form in ("w4", "fp4"):
-        groups = take(big_n * big_k // 32, "u1").reshape(big_n // rows, big_k // 32, rows)
-        parts["group_scale"] = groups.transpose(0, 2, 1).reshape(big_n, -1)[:n, : -(-k // 32)]
-        packed = take(big_n * big_k // 2, "u1").reshape(-1, 16)
-        bits = np.concatenate([packed & 15, packed >> 4], axis=1).astype(np.int8)
-        magnitudes = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.int8)  # of floats of 4 bits, doubled
-        tiles = bits - 8 if form == "w4" else magnitudes[bits & 7] * (1 - (bits >> 3) * 2)
+        parts["bias"] = take(big_n, "<f4")[:n]
+    if in_groups:
+        groups, used = -(-big_k // coding.group), -(-k // coding.group)
+        parts["factors"] = across(groups, "u1" if form == "fp4" else "i1")[:, :used]
+        if coding.zero:
+            parts["zeros"] = across(groups, "u1")[:, :used]
+        if coding.outliers:
+            count = -(-k * coding.outliers // 100)
+            parts["columns"] = take(count, "<u2")
+            parts["tail"] = across(count, "i1")
+    if in_groups:
+        bits, tiles, done = coding.format.bits, np.zeros((big_n // rows, big_k // 32, rows, 32), np.int32), 0
+        packed = take(big_n * big_k * bits // 8, "u1").reshape(big_n // rows, big_k // 32, -1)
+        for plane in {2: [2], 3: [2, 1], 4: [4], 5: [4, 1], 6: [4, 2]}[bits]:
+            start, each = rows * 4 * done, 4 * plane
+            own = packed[:, :, start : start + rows * each].reshape(*tiles.shape[:3], each)
+            for step in range(8 // plane):
+                tiles[..., step * each : (step + 1) * each] |= (own >> plane * step & (1 << plane) - 1) << done
+            done += plane
+        if form == "fp4":
+            magnitudes = np.array([0, 1, 2, 3, 4, 6, 8, 12])  # of floats of 4 bits, doubled
+            tiles = magnitudes[tiles & 7] * (1 - (tiles >> 3) * 2)
+        elif not coding.zero:
+            tiles -= 1 << bits - 1
     else:
-        tiles = take(big_n * big_k * (4 if form == "f32" else 1), "<f4" if form == "f32" else "i1")
+        tiles = take(big_n * big_k, {"f32": "<f4", "f16": "<f2", "w8": "i1"}[form])
     whole = tiles.reshape(big_n // rows, big_k // cols, rows, cols).transpose(0, 2, 1, 3).reshape(big_n, big_k)
     assert not whole[n:].any() and not whole[:, k:].any()
     parts["data"] = whole[:n, :k]
@@ -298,7 +325,7 @@ def test_the_checks_of_the_page(checker) -> None:  # type: ignore[no-untyped-def
         2: (data, len(data), 4),
         3: (data, 63, 0),
         4: (changed(data, 0, "<B", 0x44), len(data), 0),
-        5: (changed(data, 8, "<I", 2), len(data), 0),
+        5: (changed(data, 8, "<I", 3), len(data), 0),
         6: (changed(data, 56, "<I", 1, seal=False), len(data), 0),
         7: (changed(data, 40, "<B", data[40] ^ 1), len(data), 0),
         8: (changed(data, 16, "<Q", len(data) + 1), len(data), 0),
@@ -322,7 +349,7 @@ def test_the_checks_of_the_page(checker) -> None:  # type: ignore[no-untyped-def
 
 def test_earlier_checks_win(checker) -> None:  # type: ignore[no-untyped-def]
     data, run = checker
-    worse = bytearray(changed(data, 8, "<I", 2, seal=False))
+    worse = bytearray(changed(data, 8, "<I", 3, seal=False))
     worse[40] ^= 1
     assert run(bytes(worse))[0] == stated(5)
     worse[0] ^= 1

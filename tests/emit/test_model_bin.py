@@ -50,7 +50,7 @@ def test_every_field_and_every_weight_is_where_the_format_says(path: Path, schem
     magic, version, header, total, table, count, table_crc, abi, flags, header_crc = struct.unpack_from(
         "<8sIIQQII16sII", data
     )
-    assert (magic, version, header, table, flags) == (b"COLIBRI\0", 1, 64, 64, 0)
+    assert (magic, version, header, table, flags) == (b"COLIBRI\0", 2, 64, 64, 0)
     assert total == len(data) and total % 16 == 0 and abi == made.abi_hash
     assert header_crc == zlib.crc32(data[:60])
     assert table_crc == zlib.crc32(data[table : table + 32 * count])

@@ -99,7 +99,7 @@ def test_first_and_last_layer_of_a_sensor_model_stay_fp32(name: str, scheme: Sch
 @pytest.mark.parametrize("scheme", QUANTISED, ids=str)
 def test_limits_follow_from_the_columns_of_each_op(scheme: Scheme) -> None:
     graph = load_graph(ORACLE / "mixtral-base", scheme)
-    largest = 127 if str(scheme)[:2] == "w8" else 8 * 255
+    largest = 127 if str(scheme)[:2] == "w8" else 8 * 127
     most = 127 if str(scheme)[2:] == "a8" else 32767
 
     def limit(k: int) -> int:

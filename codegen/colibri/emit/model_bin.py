@@ -15,7 +15,7 @@ from colibri.package import Section
 from colibri.passes.pack import Layouts, aligned, vector_bytes
 
 MAGIC = b"COLIBRI\0"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<8sIIQQII16sII")
 ENTRY = struct.Struct("<QQIIII")
 NO_INDEX = 0xFFFFFFFF
