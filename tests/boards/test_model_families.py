@@ -17,7 +17,7 @@ from colibri.testing import check_package
 F16, I8 = StateType.F16, StateType.I8
 BOARDS = ("x86-64-v3", "raspberry-pi-5", "stm32f405")
 MODELS = {
-    "deepseekv2-lite": Options(Scheme.W8A8, prefill=3, context=24),
+    "deepseekv2-lite": parse_recipe("w6a16+o5:shared=w3a8:experts.up=w5g64za16:router=f16:prefill=3:context=24"),
     "deepseekv3-base": parse_recipe(
         "w4a8:router=w8a8:attention=w8a16:2.attention.q=f32:shared=w4a16:1.experts=f32:head=f32:kv=int8:context=24"
     ),
@@ -26,17 +26,18 @@ MODELS = {
     "phimoe-base": parse_recipe(
         "w4a8:router=w8a16:experts.down=w8a16:0.attention=f32:head=w8a8:kv=f16:prefill=4:context=24"
     ),
-    "granitemoe-base": Options(Scheme.W8A8, prefill=4, context=24),
+    "granitemoe-base": parse_recipe("w5a8:experts=w2g64a16+o10:head=w3g128a8+o2:prefill=4:context=24"),
     "llama-llama3rope-tied": Options(Scheme.W4A8, prefill=3, context=24),
     "llama4-top1": Options(Scheme.W8A8, I8, prefill=3, context=40),
     "mixtral-base": parse_recipe(
         "w4a8:embedding=w3a8:experts=w3g64za8:experts.down=w4a8+o5:1.experts=w2a16+o10:1.experts.down=f16:attention=w5a8:"
         "0.attention.v=w6a16:0.attention.o=f16:head=f16:router=f16:0.router=w4za16:prefill=3:context=24"
     ),
-    "mixtral-fused-disk": Options(Scheme.W4A8, context=24),
-    "mixtral-sharded-swa": Options(Scheme.W4A16, I8, prefill=4, context=40),  # longer than its window of 16
-    "olmoe-base": Options(Scheme.W8A16, context=24),
-    "qwen2-swa": Options(Scheme.W8A8, F16, context=24),
+    "mixtral-fused-disk": parse_recipe("w4a8+o5:head=w4g64za8:0.experts=w4a16+o20:embedding=f16:context=24"),
+    # longer than its window of 16
+    "mixtral-sharded-swa": parse_recipe("w3za16+o10:attention=w4a16:head=w6a8:kv=int8:prefill=4:context=40"),
+    "olmoe-base": parse_recipe("w2za8:attention=w6g128za16:embedding=w2g64za8+o3:router=w5a16:context=24"),
+    "qwen2-swa": parse_recipe("f16:kv=f16:context=24"),
     "qwen2moe-base": parse_recipe(
         "f32:experts=w4a8:2.experts=w8a8:shared.down=w8a8:router.scale=w8a16:prefill=4:context=24"
     ),
