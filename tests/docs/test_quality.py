@@ -88,7 +88,7 @@ def test_accuracy_of_the_classifier() -> None:
 
 
 def test_the_page_has_every_scheme_within_its_bar() -> None:
-    assert {scheme for scheme, _ in quality.NATS_ROWS} == set(Scheme)
+    assert {scheme for scheme, _ in quality.NATS_ROWS} == set(SCHEMES)
     assert (Scheme.W4A8, StateType.F16) in quality.NATS_ROWS
     for scheme, kv in quality.NATS_ROWS:
         row = re.search(rf"^\| {scheme} \| {kv} \| ([\d.]+) \| [+-][\d.]+ \| ([\d.]+) \|$", PAGE, re.M)

@@ -199,18 +199,18 @@ def no_tighter(measured: Measured, other: Measured) -> Measured:
 def bounded(measured: Measured, samples: list[Sample]) -> Measured:
     """With bounds for each scheme: its largest error, or that of the middle scheme where it is larger, and a margin."""
     largest: dict[str, dict[str, int]] = defaultdict(dict)
-    for scheme in SCHEMES:
+    for scheme in map(str, SCHEMES):
         found = errors([sample for sample in samples if sample.package.scheme == scheme], measured)
         for group, values in found.items():
             largest[group][scheme] = max(map(abs, values))
     middle = {group: sorted(one.values())[len(one) // 2] for group, one in largest.items()}
     within = {
-        str(scheme): Within(
+        scheme: Within(
             **{
                 group: math.ceil(MARGIN * max(one[scheme], middle[group]) / ROUND) * ROUND
                 for group, one in largest.items()
             }
         )
-        for scheme in SCHEMES
+        for scheme in map(str, SCHEMES)
     }
     return msgspec.structs.replace(measured, within=within)
