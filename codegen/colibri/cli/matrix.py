@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     default=("w8a8",),
     show_default=True,
     metavar="RECIPE",
-    help="SCHEME[:key=value]… with kv, context, prefill, batch, drop=LAYER.ID,…; or recipe.json; repeatable.",
+    help="In a word, such as w4a8:head=w8a16:kv=f16:context=64, or recipe.json; see docs/recipes.md; repeatable.",
 )
 @click.option(
     "--toolchain",
