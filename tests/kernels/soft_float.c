@@ -14,6 +14,15 @@ void test_soft_sqrt(float *y, const float *x, uint32_t count)
     }
 }
 
+void test_soft_exp(float *y, const float *x, uint32_t count);
+
+void test_soft_exp(float *y, const float *x, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        y[i] = colibri_exp(x[i]);
+    }
+}
+
 void test_soft_nearest_within(int32_t *y, const float *x, uint32_t count, float most);
 
 void test_soft_nearest_within(int32_t *y, const float *x, uint32_t count, float most)

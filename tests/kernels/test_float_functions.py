@@ -25,8 +25,9 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def test_exp(kernels: Kernels) -> None:
-    assert same_bits(kernels.each("exp", SWEEP), exp(SWEEP))
+@pytest.mark.parametrize("name", ["exp", "soft_exp"])
+def test_exp(kernels: Kernels, name: str) -> None:
+    assert same_bits(kernels.each(name, SWEEP), exp(SWEEP))
 
 
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))

@@ -1,8 +1,8 @@
 /* attend_int8.h: one head of attention over rows of 8 bits; rows_int8.h of the board's kernels stands before it.
  *
  * q and out: [head_dim]; keys and values: the head's columns of [count][kv_heads * head_dim], their scales of
- * [count][kv_heads]. bias: [count], or NULL: added to the scores. sink: a score without a value, or NULL: its term joins
- * the sum, not the maximum.
+ * [count][kv_heads]. bias: [count], or NULL: added to the scores. sink: a score without a value, or NULL: its term
+ * joins the sum, not the maximum.
  */
 #ifndef COLIBRI_ATTEND_INT8_H
 #define COLIBRI_ATTEND_INT8_H

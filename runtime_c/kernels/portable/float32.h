@@ -9,6 +9,7 @@
 #include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "kernels/portable/soft_exp.h"
 
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     defined(__NO_SIGNED_ZEROS__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
@@ -20,7 +21,7 @@
 #error "the bits of every float are part of the model: floats must be computed as floats, not wider (no x87)"
 #endif
 
-#if defined(__x86_64__) || defined(__aarch64__) || defined(__ARM_FP) || defined(__riscv_flen)
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__ARM_FP) || defined(__riscv_flen) || defined(__wasm__)
 #define COLIBRI_HAS_FPU
 #endif
 
@@ -136,6 +137,15 @@ static inline float colibri_sqrt(float x)
 /* e^x; 0 for x <= -87 and for NaN; x above 88 counts as 88. */
 static inline float colibri_exp(float x)
 {
+#ifndef COLIBRI_HAS_FPU
+    const uint32_t bits = (uint32_t)colibri_bits(x);
+    const uint32_t sign = bits & 0x80000000;
+    uint32_t magnitude = bits & 0x7FFFFFFF;
+    /* Magnitudes below 87 on the one side, up to infinity on the other. */
+    const uint32_t alive = -(uint32_t)(magnitude < 0x7F800001u - (0x3CD20001u & -(sign >> 31)));
+    magnitude ^= (magnitude ^ 0x42B00000) & -(uint32_t)(magnitude > 0x42B00000);
+    return colibri_from_bits((int32_t)(colibri_soft_exp((magnitude | sign) & alive) & alive));
+#else
     const int32_t live = -(int32_t)(x > -87.0f);
     x = colibri_from_bits(colibri_bits(x) & live);
     x = colibri_choose(x > 88.0f, 88.0f, x);
@@ -153,6 +163,7 @@ static inline float colibri_exp(float x)
     p = p * r + 1.0f;
     p = p * colibri_from_bits((power + 127) * 0x800000);
     return colibri_from_bits(colibri_bits(p) & live);
+#endif
 }
 
 static inline float colibri_identity(float x)

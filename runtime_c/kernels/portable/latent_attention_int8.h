@@ -1,5 +1,5 @@
-/* latent_attention_int8.h: one row of causal attention in which all heads share a latent key of 8 bits, which is the value,
- * too.
+/* latent_attention_int8.h: one row of causal attention in which all heads share a latent key of 8 bits, which is the
+ * value, too.
  *
  * q and out: [heads][rank]; q_rope: [heads][rope_dim]; latent [rank] and k_rope [rope_dim] are stored at position;
  * states: [positions][rank] and [positions][rope_dim], their scales [positions]. Both parts of a query have one scale,

@@ -74,8 +74,8 @@ static inline int32_t colibri_aligned_int8(int32_t sum, uint16_t scale, uint32_t
 
 /* Scores become how far they lie below the top one, in octaves * 2^27; 32 octaves and more as 2^32 - 1.
  *
- * unit: of a score, in octaves, as fp32: g * 2^(e - 15). A distance d is d' * 2^right (or d' / 2^left), so that d' * g has
- * 27 bits behind the point; d' of more than 16 bits is more than 16 octaves, where a term is nothing. */
+ * unit: of a score, in octaves, as fp32: g * 2^(e - 15). A distance d is d' * 2^right (or d' / 2^left), so that d' * g
+ * has 27 bits behind the point; d' of more than 16 bits is more than 16 octaves, where a term is nothing. */
 static inline void colibri_distances_int8(int32_t *restrict scores, uint32_t count, int32_t top, float unit)
 {
     const uint32_t bits = (uint32_t)colibri_bits(unit);
@@ -114,8 +114,8 @@ typedef struct colibri_softmax_int8 {
     int32_t power;   /* weights are in units of 2^(power - 157) */
 } colibri_softmax_int8;
 
-/* Distances become weights of 15 bits for values of these scales, the softmax's total apart. No sum of weight * value can
- * pass int32: weights are at most 32767, and their sum at most 2^24 + count / 2, count being at most 2^18. */
+/* Distances become weights of 15 bits for values of these scales, the softmax's total apart. No sum of weight * value
+ * can pass int32: weights are at most 32767, and their sum at most 2^24 + count / 2, count being at most 2^18. */
 static inline colibri_softmax_int8 colibri_weights_int8(int32_t *restrict scores, const uint16_t *restrict scales,
                                                         uint32_t stride, uint32_t count)
 {

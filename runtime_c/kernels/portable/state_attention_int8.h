@@ -1,7 +1,7 @@
 /* state_attention_int8.h: one row of attention to the first rows of a key and a value state of 8 bits.
  *
- * q and out: [heads][head_dim]; states: [count][heads * head_dim], their scales [count][heads]. bias: the first key's of
- * the first head, or NULL; the next head's stands bias_stride behind it. scores: [count]; query: [head_dim].
+ * q and out: [heads][head_dim]; states: [count][heads * head_dim], their scales [count][heads]. bias: the first key's
+ * of the first head, or NULL; the next head's stands bias_stride behind it. scores: [count]; query: [head_dim].
  */
 #ifndef COLIBRI_STATE_ATTENTION_INT8_H
 #define COLIBRI_STATE_ATTENTION_INT8_H
