@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.graph.float32 import QUIET, Float, clamped, exp, nearest, quantise
 from colibri.graph.graph import Buffer, BufferKind, State, StateType
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
 
 INT8_MAX = 127
 MOST_POSITIONS = 1 << 18  # of a state: what the roundings of so many weights add to their sum still fits
@@ -183,6 +187,13 @@ def attention_scratch(form: StateType, capacity: int, width: int) -> tuple[Buffe
         return (Buffer("scores", BufferKind.FLOAT, capacity, fixed_rows=1),)
     scores = Buffer("scores", BufferKind.INT32, capacity, fixed_rows=1)
     return scores, Buffer("query", BufferKind.INT8, width, fixed_rows=1)
+
+
+def int8_kernels(c: CScope, stem: str) -> None:
+    """Include a kernel of attention to int8 states, and those that it is made of."""
+    c.kernel("rows_int8", inner=True)
+    for header in ("softmax_int8", "attend_int8", stem):
+        c.kernel(header)
 
 
 def int8_passes(heads: int, capacity: int, width: int) -> dict[str, int]:

@@ -1,9 +1,9 @@
 /* attention_int8.h: one row of causal attention over key and value states of 8 bits.
  *
  * q and out: [heads][head_dim]; k and v: [kv_heads][head_dim], stored at position % capacity; states:
- * [capacity][kv_heads * head_dim], their scales [capacity][kv_heads]. A position is in reach while the ring holds it, so
- * a sliding window is a capacity; chunked: only from the last multiple of the capacity on. All sums over positions are
- * of integers, so rows are taken as they stand. scores: [capacity]; query: [head_dim]. sinks: [heads], or NULL: a
+ * [capacity][kv_heads * head_dim], their scales [capacity][kv_heads]. A position is in reach while the ring holds it,
+ * so a sliding window is a capacity; chunked: only from the last multiple of the capacity on. All sums over positions
+ * are of integers, so rows are taken as they stand. scores: [capacity]; query: [head_dim]. sinks: [heads], or NULL: a
  * score of each head without a value; it joins the sum, last. qmax: of q, so that no product passes int32.
  */
 #ifndef COLIBRI_ATTENTION_INT8_H

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#define COLIBRI_APART __attribute__((noinline, unused))
+
 /* value / 2^shift, rounded to nearest, ties to even; 1 <= shift <= 31. */
 static inline uint32_t colibri_soft_round(uint32_t value, uint32_t shift)
 {
@@ -78,7 +80,7 @@ static inline uint32_t colibri_soft_rest(uint32_t x, uint32_t x_minus, uint32_t 
 }
 
 /* e^x of -87 < x <= 88, as fp32 bits. One function: it is long, and the call costs little. */
-__attribute__((noinline, unused)) static uint32_t colibri_soft_exp(uint32_t x)
+static COLIBRI_APART uint32_t colibri_soft_exp(uint32_t x)
 {
     const uint32_t x_minus = -(x >> 31);
     x &= 0x7FFFFFFF;

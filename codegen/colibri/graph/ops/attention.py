@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.graph.attend_int8 import attend, attention_scratch, int8_passes, query_max
+from colibri.graph.attend_int8 import attend, attention_scratch, int8_kernels, int8_passes, query_max
 from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree
 from colibri.graph.graph import Buffer, Op, StateType
 from colibri.graph.interpret import scales_of
@@ -200,8 +200,7 @@ class Attention(Op):
         )
 
     def _emit_int8(self, c: CScope) -> None:
-        c.kernel("attention_int8")
-        c.kernel("rows_int8", inner=True)
+        int8_kernels(c, "attention_int8")
         each = c.each
         q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
         window = f", {'chunks of' if self.chunked else 'window'} {self.window}" if self.window else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colibri.graph.attend_int8 import Rows, attend, attention_scratch, int8_passes, query_max
+from colibri.graph.attend_int8 import Rows, attend, attention_scratch, int8_kernels, int8_passes, query_max
 from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree
 from colibri.graph.graph import Buffer, Op, StateType
 from colibri.graph.interpret import scales_of
@@ -148,8 +148,7 @@ class LatentAttention(Op):
         )
 
     def _emit_int8(self, c: CScope) -> None:
-        c.kernel("latent_attention_int8")
-        c.kernel("rows_int8", inner=True)
+        int8_kernels(c, "latent_attention_int8")
         each = c.each
         q_width, rope_width = self.heads * self.rank, self.heads * self.rope_dim
         name = c.instance(

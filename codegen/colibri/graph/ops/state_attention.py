@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colibri.graph.attend_int8 import attend, attention_scratch, int8_passes, query_max
+from colibri.graph.attend_int8 import attend, attention_scratch, int8_kernels, int8_passes, query_max
 from colibri.graph.float32 import LANES, Float, exp, lane_dot, lane_tree
 from colibri.graph.graph import Buffer, Op, StateType
 from colibri.graph.interpret import scales_of
@@ -115,9 +115,10 @@ class StateAttention(Op):
 
     def emit(self, c: CScope) -> None:
         int8 = self.state_type is StateType.I8
-        c.kernel("state_attention_int8" if int8 else "state_attention")
         if int8:
-            c.kernel("rows_int8", inner=True)
+            int8_kernels(c, "state_attention_int8")
+        else:
+            c.kernel("state_attention")
         each, width = c.each, self.heads * self.head_dim
         element = {StateType.F32: "float", StateType.F16: "uint16_t", StateType.I8: "int8_t"}[self.state_type]
         scratch = "int32_t *restrict scores, int8_t *restrict query, " if int8 else "float *restrict scores, "
