@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -22,3 +23,13 @@ def data_folder(name: str) -> Path:
     if wheel.is_dir():
         return wheel
     raise FileNotFoundError(f"{name}: neither beside codegen/ nor in the installed package")
+
+
+def generator_digest() -> str:
+    """Return a hash of the files that decide what a package is."""
+    digest = hashlib.sha256()
+    for folder in (_PACKAGE, data_folder("runtime_c"), data_folder("templates")):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()

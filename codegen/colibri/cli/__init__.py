@@ -13,6 +13,7 @@ COMMANDS = (
     "doctor",
     "eval",
     "export",
+    "fit",
     "flash",
     "generate",
     "inspect",

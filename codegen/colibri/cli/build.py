@@ -9,7 +9,7 @@ import click
 
 from colibri.cli.options import default_output, generation_options, parse_options, toolchain_options, with_toolchain
 from colibri.cli.output import make_console
-from colibri.errors import UsageError, printable
+from colibri.errors import printable
 
 
 @click.command("build", short_help="Generate, compile, link, and print the footprint.")
@@ -38,35 +38,21 @@ def command(
     Example: colibri build shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
     """
     from colibri.boards.load import load_board
-    from colibri.claim import claimed
     from colibri.cli.progress import progress_bar
     from colibri.cli.report import print_notes, print_warnings
     from colibri.footprint.budget import check
-    from colibri.footprint.report import make_report
     from colibri.footprint.table import print_report
-    from colibri.generate import generate
-    from colibri.package import load_package
-    from colibri.toolchain.build import build_product
+    from colibri.product import make_product
     from colibri.toolchain.find import find_toolchain
-    from colibri.toolchain.places import remember
 
     profile = with_toolchain(load_board(board), sysroot, cflag)
     installed = find_toolchain(profile, toolchain)
     folder = output or default_output(checkpoint, board)
+    chosen = parse_options(**options)
     with progress_bar() as progress:
-        package = generate(checkpoint, profile, parse_options(**options), folder, installed.compiler, progress)
-    with claimed(folder):
-        if load_package(folder) != package:
-            hint = "build again, or choose another folder with -o"
-            raise UsageError("another colibri has replaced the package", where=str(folder), hint=hint)
-        remember(folder, installed)
-        build_product(folder, profile)
-        if fit_stack:
-            from colibri import reserve
-
-            if reserve.fit_stack(folder) is not None:
-                build_product(folder, profile)
-        report = make_report(folder)
+        package, report = make_product(
+            checkpoint, profile, chosen, folder, installed, fit_stack=fit_stack, progress=progress
+        )
     if as_json:
         click.echo(report.to_json().decode(), nl=False)
     else:

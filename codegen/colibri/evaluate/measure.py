@@ -25,8 +25,8 @@ _BLOCKS = 100  # most blocks of samples that an interval is made of
 
 
 @dataclass
-class _Sums:
-    """Of each window, over its scored positions: ``[windows]``."""
+class TokenSums:
+    """Of each window, over its scored positions: ``[windows]``; what compares is 0 when there is no original."""
 
     nats: Wide
     divergence: Wide
@@ -36,7 +36,19 @@ class _Sums:
 def measure_tokens(
     candidates: Sequence[Candidate], data: TokenData, *, compared: bool, jobs: int, advance: Advance
 ) -> tuple[list[TokenScores], float]:
-    """Scores of each, and the seconds that it took.
+    """Scores of each, and the seconds that it took; see `token_sums`."""
+    began = time.monotonic()
+    sums = token_sums(candidates, data, compared=compared, jobs=jobs, advance=advance)
+    scored = np.array([window.scored for window in data.windows], np.float64)
+    return [
+        _token_scores(one, sums[0] if compared and index else None, scored) for index, one in enumerate(sums)
+    ], time.monotonic() - began
+
+
+def token_sums(
+    candidates: Sequence[Candidate], data: TokenData, *, compared: bool, jobs: int, advance: Advance
+) -> list[TokenSums]:
+    """What a window of each tells.
 
     All run side by side, window by window, so that no more than a piece of the logits is held.
 
@@ -48,10 +60,9 @@ def measure_tokens(
         CheckFailed: outputs that are not finite.
         EmulatorFailed: a program failed.
     """
-    began = time.monotonic()
     windows = data.windows
     lanes = min(jobs, len(windows))
-    sums = [_Sums(*(np.zeros(len(windows)) for _ in range(3))) for _ in candidates]
+    sums = [TokenSums(*(np.zeros(len(windows)) for _ in range(3))) for _ in candidates]
     width = candidates[0].package.model.outputs
     rows = max(1, _PIECE_BYTES // (4 * width))
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(candidates) * lanes) as pool:
@@ -72,10 +83,7 @@ def measure_tokens(
                     own = pieces[number * len(candidates) : (number + 1) * len(candidates)]
                     _count(sums, first + number, window, start, own, compared)
                     advance(len(own[0]) * len(candidates))
-    scored = np.array([window.scored for window in windows], np.float64)
-    return [
-        _token_scores(one, sums[0] if compared and index else None, scored) for index, one in enumerate(sums)
-    ], time.monotonic() - began
+    return sums
 
 
 def _read(asked: tuple[Answers, int]) -> NDArray[np.float32]:
@@ -84,7 +92,7 @@ def _read(asked: tuple[Answers, int]) -> NDArray[np.float32]:
 
 
 def _count(
-    sums: list[_Sums], index: int, window: Window, start: int, pieces: list[NDArray[np.float32]], compared: bool
+    sums: list[TokenSums], index: int, window: Window, start: int, pieces: list[NDArray[np.float32]], compared: bool
 ) -> None:
     """Add what a piece of a window tells."""
     skip = max(0, window.skipped - start)
@@ -104,7 +112,7 @@ def _count(
             one.agreed[index] += (original.argmax(-1) == logs.argmax(-1)).sum()
 
 
-def _token_scores(one: _Sums, original: _Sums | None, scored: Wide) -> TokenScores:
+def _token_scores(one: TokenSums, original: TokenSums | None, scored: Wide) -> TokenScores:
     nats = estimate(one.nats, scored)
     perplexity = float(np.exp(min(nats.mean, 700.0)))
     if original is None:
@@ -133,6 +141,19 @@ def measure_samples(
         EmulatorFailed: a program failed, or refused a sample.
     """
     began = time.monotonic()
+    found = sample_outputs(candidates, data, advance)
+    return [
+        _sample_scores(outputs, found[0] if compared and index else None, data) for index, outputs in enumerate(found)
+    ], time.monotonic() - began
+
+
+def sample_outputs(candidates: Sequence[Candidate], data: SampleData, advance: Advance) -> list[Wide]:
+    """Outputs ``[samples, outputs]`` of each.
+
+    Raises:
+        CheckFailed: outputs that are not finite.
+        EmulatorFailed: a program failed, or refused a sample.
+    """
     found = []
     for one in candidates:
         batch = one.package.batch
@@ -143,9 +164,7 @@ def measure_samples(
             raise CheckFailed("the model gives outputs that are not finite", where=one.name)
         found.append(outputs)
         advance(len(outputs))
-    return [
-        _sample_scores(outputs, found[0] if compared and index else None, data) for index, outputs in enumerate(found)
-    ], time.monotonic() - began
+    return found
 
 
 def _sample_scores(outputs: Wide, original: Wide | None, data: SampleData) -> SampleScores:

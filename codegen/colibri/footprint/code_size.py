@@ -18,6 +18,8 @@ from colibri.emit.module import Module
 from colibri.footprint.code_traits import Kernel, Traits, constant_bytes, descriptor_bytes, kernels, program
 from colibri.package import CodeEstimate, Package, Within
 
+_UNKNOWN_KERNEL = 768  # bytes; more than most take
+_UNKNOWN_PROGRAM = 8192  # beside the kernels, on a board like which none was measured
 TABLE = Path(__file__).with_name("code_size.toml")
 # What the measurement of a board has that is like another.
 OWN = ("compiler", "like", "arch", "kind", "kernels", "flags", "memory", "within", "fixed")
@@ -147,8 +149,18 @@ def _made_by(measured: Measured, package: Package) -> bool:
     return own and not package.board.toolchain.cflags
 
 
+def expected_code(module: Module, package: Package) -> int:
+    """Bytes of code and constants, rather too many: for kernels that were never measured something is assumed."""
+    choice = choose(package.board)
+    if choice is None or package.model.kind not in choice.measured.fixed:
+        return _UNKNOWN_PROGRAM + _UNKNOWN_KERNEL * len(module.instances)
+    sizes = predict(module, package, choice.measured)
+    within = choice.measured.within.get(package.scheme) if choice.own and _made_by(choice.measured, package) else None
+    return sizes.code + sizes.tables + (within.code + within.tables if within else 0)
+
+
 def predict(module: Module, package: Package, measured: Measured) -> Sizes:
-    """The product's sizes with a measurement that knows every kind of kernel of the module."""
+    """The product's sizes; a kind of kernel that the measurement does not know counts as `_UNKNOWN_KERNEL`."""
     used, fixed = kernels(module), measured.fixed[package.model.kind]
     sizes = _kernel_bytes(used, measured)
     return Sizes(
@@ -251,6 +263,8 @@ def _kernel_bytes(used: list[Kernel], measured: Measured) -> dict[str, int]:
 
 
 def _bytes(kernel: Kernel, coefficients: dict[str, Traits]) -> int:
+    if kernel.kind not in coefficients:
+        return _UNKNOWN_KERNEL
     return max(0, round(dot(kernel.traits, coefficients[kernel.kind])))
 
 

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from colibri.errors import BadInput, BuildFailed, UsageError, no_room, shown
 from colibri.matrix.cell import CELL, PACKAGE, RESULT
 from colibri.matrix.model import SCHEMA, Cell, Matrix, Result, nothing
 from colibri.options import Options
-from colibri.paths import data_folder
+from colibri.paths import generator_digest
 from colibri.recipe import parse_recipe, recipe_text
 from colibri.toolchain.build import ninja_program
 from colibri.toolchain.compiler import standard_compiler
@@ -196,7 +196,7 @@ def _ninja_text(cells: Sequence[Cell], timeout: float) -> str:
         f"  command = rm -f $folder/{RESULT} && {python.replace('$', '$$')} $folder {timeout:g} $key",
         "  description = $folder",
     ]
-    generator, versions = _generator(), dict[str, str]()
+    generator, versions = generator_digest(), dict[str, str]()
     boards = {cell.board: load_board(cell.board) for cell in cells}
     inputs = {cell.checkpoint: _inputs(Path(cell.checkpoint)) for cell in cells}
     for cell in cells:
@@ -236,19 +236,6 @@ def _key(cell: Cell, board: Board, generator: str, versions: dict[str, str]) -> 
     said = [versions[program] for program in programs if program]
     folders = [str(folder) for folder in (*clang_folders(), *zig_folders())] if cell.toolchain else []
     return hashlib.sha256(msgspec.json.encode([cell, board, generator, said, folders])).hexdigest()[:16]
-
-
-def _generator() -> str:
-    """A hash of the files that decide what a package is."""
-    digest = hashlib.sha256()
-    for folder in (Path(colibri.__file__).parent, data_folder("runtime_c"), data_folder("templates")):
-        for path in _files(folder):
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
 
 
 def _read(folder: Path, cell: Cell | None) -> Result:

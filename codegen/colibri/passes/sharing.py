@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -19,6 +20,7 @@ _NODES = 20_000  # of the search
 _ALL = 400_000  # steps to stack things in earnest
 _FEW = 12  # items up to which every sharing is stacked so
 _TRIES = 100_000  # moves and swaps, each for all items
+_REMEMBERED = 256  # answers: recipes that differ in their weights alone have equal buffers
 _SWAPPED = 24  # items up to which pairs are swapped too
 
 
@@ -85,13 +87,18 @@ class Sharing:
 
 
 def share(items: Sequence[Demand], rooms: Sequence[Room], nodes: int = _NODES) -> Sharing:
-    """Share the items out; what fits nowhere goes where least is missing.
+    """Share the items out; what fits nowhere goes where least is missing. Equal questions are answered once.
 
     Args:
         items: of different names; ``only`` names one of the rooms.
         rooms: at least one that is not closed; of equal ones the first is preferred.
         nodes: of the search.
     """
+    return _shared(tuple(items), tuple(rooms), nodes)
+
+
+@lru_cache(_REMEMBERED)
+def _shared(items: tuple[Demand, ...], rooms: tuple[Room, ...], nodes: int) -> Sharing:
     nodes = min(nodes, _NODES * _SWAPPED // max(1, len(items)))
     search = _Search(list(items), list(rooms), nodes, tries=_TRIES // max(1, len(items)))
     search.begin(_greedy(items, rooms))

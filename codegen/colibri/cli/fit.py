@@ -1,0 +1,156 @@
+"""`colibri fit`: the recipe with the least loss that the board has room for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from colibri.cli.options import FILE, Quantity, default_output, toolchain_options, with_toolchain
+from colibri.cli.output import make_console, refuse_unwritable, write_text
+from colibri.errors import UsageError, printable, shown
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
+_MOST = 1 << 40
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes: ``65536``, ``64K`` or ``1M``."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"([0-9]{1,12})([kKmM]?)(?:i?[bB])?", str(value))
+        if match is None:
+            self.fail(f"'{shown(str(value), 40)}' is no number of bytes, such as 65536 or 64K", param, ctx)
+        return int(match[1]) * _UNITS[match[2].lower()]
+
+
+BYTES = Bytes()
+
+
+@click.command("fit", short_help="The recipe with the least loss that fits a board: searched, built and measured.")
+@click.argument("checkpoint", type=FILE)
+@click.option("--board", required=True, metavar="NAME", help="Board, see `colibri boards`, or a .toml file.")
+@click.option("--data", type=FILE, required=True, metavar="FILE", help="Yours, as `colibri eval` takes it.")
+@click.option(
+    "--calibrate",
+    "calibration",
+    metavar="FILE|self",
+    help="Data for scales and rounding; self: the model's own text.  [default: rows of --data of their own]",
+)
+@click.option("-o", "--output", type=FILE, help="Folder of the package.")
+@click.option("--reserve-flash", type=BYTES, metavar="BYTES", help="Flash for the application: 64K.  [default: none]")
+@click.option(
+    "--reserve-ram", type=BYTES, metavar="BYTES", help="RAM for the application: 32K.  [default: the board file's]"
+)
+@click.option(
+    "--context-at-least",
+    "context",
+    type=click.IntRange(1, 1 << 20),
+    metavar="N",
+    help="Positions that there must be; spare RAM makes them more.  [default: the checkpoint's]",
+)
+@click.option("--prefill", type=click.IntRange(1, 1024), help="Tokens at once.  [default: what spare RAM allows, to 8]")
+@click.option("--batch", type=click.IntRange(1, 1024), help="Samples in a call (sensor models).  [default: 1]")
+@click.option("--max-instructions", type=click.IntRange(1, _MOST), metavar="N", help="For a token, or for a call.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="AXIS=VALUE,…",
+    help="Search less: experts=w4,w3 or kv=f16 or dropped=0 or 2.experts=w4; repeatable.",
+)
+@click.option("--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.  [default: as asked]")
+@click.option("--limit", type=click.IntRange(1, _MOST), metavar="N", help="Take the first N tokens or samples.")
+@click.option(
+    "--budget", type=click.IntRange(1, 1_000_000), default=96, show_default=True, help="Evaluations in the search."
+)
+@click.option("--time", "minutes", type=Quantity(0.0), metavar="MINUTES", help="After which no evaluation begins.")
+@click.option("--seed", type=click.IntRange(0, 1 << 31), default=0, show_default=True, help="Of the split of the data.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(0, 1024), default=0, help="Evaluations at once.  [default: as processors]"
+)
+@click.option(
+    "--executor",
+    default="processes",
+    show_default=True,
+    metavar="WHICH",
+    help="Who evaluates: processes, threads, or module:callable that returns an Executor.",
+)
+@click.option("--journal", type=FILE, metavar="FILE", help="Where to go on after an interrupt.  [default: beside -o]")
+@click.option("--choose", type=click.IntRange(1), metavar="I", help="Build this point of the front.  [default: 1]")
+@click.option("--dry-run", is_flag=True, help="Search, and build nothing.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write the search as a page that needs no network.")
+@toolchain_options
+@click.option("--json", "as_json", is_flag=True, help="Print the search as JSON.")
+def command(
+    checkpoint: Path,
+    board: str,
+    output: Path | None,
+    toolchain: str,
+    sysroot: Path | None,
+    cflag: tuple[str, ...],
+    choose: int | None,
+    dry_run: bool,
+    html: Path | None,
+    as_json: bool,
+    calibration: str | None,
+    **asked: Any,
+) -> None:
+    """Find what a board has room for and what it costs: codings by class and layer, experts, key and value states.
+
+    Candidates run as programs of this machine, on your data, beside the original in fp32. The one of the least loss
+    that fits is built. Interrupted, the same command goes on where it was.
+
+    Example: colibri fit shakespeare-moe --board stm32f405 --data val_tokens.npy --reserve-flash 64K --reserve-ram 32K
+    --context-at-least 64
+    """
+    import msgspec
+
+    from colibri.boards.load import load_board
+    from colibri.cli.progress import progress_bar
+    from colibri.fit.fit import Request, search
+    from colibri.fit.search import COUNTED
+    from colibri.toolchain.find import find_toolchain
+
+    if dry_run and choose is not None:
+        raise UsageError("contradict each other", where="--dry-run, --choose")
+    if html is not None:
+        refuse_unwritable(html)
+    profile = with_toolchain(load_board(board), sysroot, cflag)
+    installed = None if dry_run else find_toolchain(profile, toolchain)
+    request = Request(
+        checkpoint=checkpoint,
+        board=profile,
+        out=output or default_output(checkpoint, board),
+        calibration=calibration or "",
+        **asked,
+    )
+    with progress_bar(COUNTED) as progress:
+        searched = search(request, progress)
+        fit, built = searched.fit, None
+        if installed is None:
+            fit = msgspec.structs.replace(fit, final=searched.finals[0])
+        else:
+            from colibri.fit.build import build_chosen
+
+            built = build_chosen(searched, request, installed, choose, progress)
+            fit = built.fit
+    if html is not None:
+        from colibri.fit.page import render_fit
+
+        write_text(html, render_fit(fit))
+    if as_json:
+        click.echo(fit.to_json().decode(), nl=False)
+    else:
+        from colibri.fit.table import print_fit
+
+        print_fit(fit, make_console())
+        if html is not None:
+            click.echo(f"page: {printable(str(html))}")
+    if built is not None:
+        from colibri.cli.report import print_notes
+
+        print_notes(built.package)

@@ -1,0 +1,94 @@
+"""Build the chosen point, and measure what was built on the rows that were kept for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from colibri.errors import DoesNotFit, UsageError
+from colibri.fit.fit import Request, Searched
+from colibri.fit.model import Fit
+from colibri.footprint.report import Report
+from colibri.instructions import count_instructions
+from colibri.package import Package
+from colibri.product import make_product
+from colibri.profile.profile import default_emulator
+from colibri.progress import Progress, unseen
+from colibri.recipe import parse_recipe
+from colibri.toolchain.build import build
+from colibri.toolchain.buildfiles import image_name
+from colibri.toolchain.compiler import Installed
+
+_TRIED = 4  # points whose code may turn out larger than predicted
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of it: the search with its final figures, and the report of the package."""
+
+    fit: Fit
+    package: Package
+    report: Report
+
+
+def build_chosen(
+    searched: Searched, request: Request, installed: Installed, choose: int | None, progress: Progress = unseen
+) -> Built:
+    """Build a point of the front: the one asked for, or the one of the least loss that the linker finds room for.
+
+    Args:
+        choose: number in the front, from 1; None for the first.
+
+    Raises:
+        UsageError: no such point.
+        DoesNotFit: the code is larger than predicted, and nothing has room.
+        ColibriError: as `make_product`.
+    """
+    front = searched.fit.front
+    if choose is not None and not 1 <= choose <= len(front):
+        raise UsageError(f"{choose} is none of the {len(front)} on the front", where="--choose")
+    tried = range(min(_TRIED, len(front))) if choose is None else [choose - 1]
+    failure: DoesNotFit | None = None
+    for number in tried:
+        options = parse_recipe(front[number].recipe)
+        package, report = make_product(
+            request.checkpoint, searched.board, options, request.out, installed, progress=progress
+        )
+        try:
+            report.require_fit()
+            counted = _instructions(request, package, request.out)
+        except DoesNotFit as error:
+            failure = error
+            continue
+        final = msgspec.structs.replace(
+            searched.finals[number],
+            regions={region.name: region.used for region in report.regions},
+            package=str(request.out),
+            instructions=counted[0] if counted else None,
+            unit=counted[1] if counted else "",
+        )
+        return Built(msgspec.structs.replace(searched.fit, chosen=number, final=final), package, report)
+    assert failure is not None
+    raise failure
+
+
+def _instructions(request: Request, package: Package, folder: Path) -> tuple[int, str] | None:
+    """Counted by the emulator, where there is a limit.
+
+    Raises:
+        DoesNotFit: more than the limit.
+        UsageError: no emulator of the board counts.
+    """
+    if request.max_instructions is None:
+        return None
+    emulator = default_emulator(package)
+    if not build(folder, [image_name(package.board, emulator, "test")]):
+        raise DoesNotFit("the test image does not fit", where=package.board.id, hint="see `colibri report`")
+    counted = count_instructions(folder, package, emulator)
+    assert counted is not None
+    if counted.per_call > request.max_instructions:
+        what = f"{counted.per_call:,} instructions per {counted.unit}, more than {request.max_instructions:,}"
+        raise DoesNotFit(what, where=f"{package.board.id} on {emulator.name}", hint="raise --max-instructions")
+    return counted.per_call, counted.unit

@@ -1,0 +1,106 @@
+"""Evaluations of a search: each once, side by side, kept in the journal, within the budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+
+from colibri.errors import EmulatorFailed
+from colibri.fit.journal import Journal, key_of
+from colibri.fit.split import Part
+from colibri.fit.task import Outcome, Source, Task, run_task
+from colibri.progress import Progress
+
+
+class Evaluator:
+    """Measures recipes.
+
+    Attributes:
+        asked: evaluations so far, those that the journal knew included: a resumed search takes the same steps.
+        known: of these, how many the journal knew.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        executor: Executor,
+        journal: Journal,
+        content: str,
+        *,
+        original: str,
+        budget: int,
+        seconds: float | None,
+        progress: Progress,
+    ) -> None:
+        """Begin to count.
+
+        Args:
+            content: hash of checkpoint, data and generator, of which paths say nothing.
+            original: as `Task` has it.
+            budget: most evaluations.
+            seconds: after which none begins; None for no end.
+        """
+        self.asked = self.known = 0
+        self.budget = budget
+        self._source, self._executor, self._journal, self._content = source, executor, journal, content
+        self._original = original
+        self._ends = None if seconds is None else time.monotonic() + seconds
+        self._progress = progress
+        self._found: dict[tuple[str, Part], Outcome] = {}
+
+    @property
+    def left(self) -> int:
+        """Evaluations that may still be asked for; 0 when the time is over."""
+        late = self._ends is not None and time.monotonic() > self._ends
+        return 0 if late else max(0, self.budget - self.asked)
+
+    def found(self, recipe: str, part: Part) -> Outcome | None:
+        """What has been measured."""
+        return self._found.get((recipe, part))
+
+    def measure(self, what: str, recipes: Sequence[str], part: Part, *, beyond: bool = False) -> list[Outcome]:
+        """The recipes on a part of the data, the first ones where the budget is not enough for all.
+
+        Args:
+            what: for the progress bar.
+            beyond: whether the budget does not count.
+
+        Raises:
+            ColibriError: as `run_task`.
+            EmulatorFailed: a worker ended without an answer.
+        """
+        fresh = [recipe for recipe in dict.fromkeys(recipes) if (recipe, part) not in self._found]
+        chosen = fresh if beyond else fresh[: self.left]
+        self.asked += 0 if beyond else len(chosen)
+        keys = {recipe: self._key(recipe, part) for recipe in chosen}
+        advance = self._progress(what, len(chosen))
+        waiting: dict[Future[Outcome], str] = {}
+        for recipe in chosen:
+            known = self._journal.get(keys[recipe], Outcome)
+            if known is None:
+                task = Task(self._source, recipe, str(part), self._original)
+                waiting[self._executor.submit(run_task, task)] = recipe
+            else:
+                self._found[recipe, part] = known
+                self.known += 1
+                advance(1)
+        try:
+            for future in as_completed(waiting):
+                recipe, outcome = waiting[future], future.result()
+                self._journal.put(keys[recipe], recipe, outcome)
+                self._found[recipe, part] = outcome
+                advance(1)
+        except BrokenExecutor as error:
+            hint = "perhaps for lack of memory: try -j 1; what was measured is kept"
+            raise EmulatorFailed("a worker ended without an answer", where="--executor", hint=hint) from error
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise
+        measured = (self._found.get((recipe, part)) for recipe in recipes)
+        return [outcome for outcome in measured if outcome is not None]
+
+    def _key(self, recipe: str, part: Part) -> str:
+        source = self._source
+        return key_of(self._content, source.window, source.limit, source.calibration, source.seed, recipe, str(part))

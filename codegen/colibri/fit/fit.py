@@ -1,0 +1,246 @@
+"""`colibri fit`: from a checkpoint, a board and data to the recipes that fit, and what each loses."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from colibri.boards.profile import Board, Holds, MemoryKind
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.errors import UsageError
+from colibri.evaluate.native import find_host
+from colibri.fit.content import checkpoint_digest, readable_again
+from colibri.fit.evaluator import Evaluator
+from colibri.fit.journal import key_of, opened
+from colibri.fit.lacking import does_not_fit
+from colibri.fit.model import Final, Fit
+from colibri.fit.search import Limits, Search, front
+from colibri.fit.sizes import Planner, Sizes, reserved
+from colibri.fit.space import Kind, Point, Space, make_space, narrowed
+from colibri.fit.split import Part
+from colibri.fit.summary import summary
+from colibri.fit.task import Data, Source, make_original
+from colibri.fit.usage import worst_first
+from colibri.fit.workers import workers
+from colibri.graph.graph import Graph, ModelKind
+from colibri.model_facts import model_facts
+from colibri.paths import generator_digest
+from colibri.progress import Progress, unseen
+from colibri.scratch import scratch_folder
+
+_PREFILLS = (8, 4, 2)  # that spare RAM may go to
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks for.
+
+    Attributes:
+        board: as its file has it.
+        out: folder of the package.
+        journal: None puts it beside ``out``.
+        calibration: a file, ``self``, or empty for rows of the data.
+        reserve_flash, reserve_ram: bytes for the application; None for what the board file says.
+        context: positions that there must be at least; None for the checkpoint's.
+        prefill: tokens at once; None for what spare RAM allows.
+        window, limit: as `colibri eval` has them.
+        only: see `narrowed`.
+        budget: evaluations; ``minutes`` bounds the time besides.
+        executor, jobs: see `workers`.
+    """
+
+    checkpoint: Path
+    board: Board
+    data: Path
+    out: Path
+    journal: Path | None = None
+    calibration: str = ""
+    reserve_flash: int | None = None
+    reserve_ram: int | None = None
+    context: int | None = None
+    prefill: int | None = None
+    batch: int | None = None
+    window: int | None = None
+    limit: int | None = None
+    only: tuple[str, ...] = ()
+    max_instructions: int | None = None
+    budget: int = 96
+    minutes: float | None = None
+    seed: int = 0
+    executor: str = "processes"
+    jobs: int = 0
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search that is over.
+
+    Attributes:
+        fit: with nothing built yet.
+        finals: of each point of the front its figures on the final rows.
+        board: less the reserves.
+    """
+
+    fit: Fit
+    finals: tuple[Final, ...]
+    board: Board
+
+
+class Planning:
+    """Sizes of points, and the recipes as they are built: with a context and a prefill width."""
+
+    def __init__(self, request: Request, space: Space, graph: Graph, board: Board) -> None:
+        self._request, self._space, self.board = request, space, board
+        self._tokens = graph.kind is ModelKind.TOKENS
+        self._least = graph.context
+        self._most = graph.context
+        self._planner = Planner(request.checkpoint, board, request.out)
+
+    def evaluated(self, point: Point) -> str:
+        """The recipe without what no output depends on."""
+        return self._space.recipe(point, context=self._least) if self._tokens else self._space.recipe(point)
+
+    def recipe(self, point: Point, context: int | None = None, prefill: int | None = None) -> str:
+        """The recipe of a package."""
+        if not self._tokens:
+            return self._space.recipe(point, batch=self._request.batch)
+        return self._space.recipe(point, context=context or self._least, prefill=prefill or self._request.prefill)
+
+    def sizes(self, point: Point) -> Sizes | None:
+        """With the least context."""
+        return self._planner.sizes(self.recipe(point))
+
+    def roomy(self, point: Point, most: int) -> tuple[str, Sizes]:
+        """The recipe with as long a context as has room, and then the widest prefill that has.
+
+        Args:
+            most: positions that the checkpoint has.
+        """
+        recipe = self.recipe(point)
+        found = self._planner.sizes(recipe)
+        assert found is not None
+        if not self._tokens:
+            return recipe, found
+        low, high = self._least, most + 1  # the first has room, the second has not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._has_room(point, middle, None) else (low, middle)
+        prefill = self._request.prefill
+        if prefill is None:
+            prefill = next((width for width in _PREFILLS if self._has_room(point, low, width)), None)
+        recipe = self.recipe(point, low, prefill)
+        sizes = self._planner.sizes(recipe)
+        assert sizes is not None
+        return recipe, sizes
+
+    def longest(self, point: Point) -> int:
+        """Positions that have room in RAM although the least context has not; 0 where none have."""
+        low, high = 0, self._least
+        while high - low > 1:
+            middle = (low + high) // 2
+            sizes = self._planner.sizes(self.recipe(point, middle))
+            low, high = (middle, high) if sizes is not None and not sizes.ram_over else (low, middle)
+        return low
+
+    def _has_room(self, point: Point, context: int, prefill: int | None) -> bool:
+        sizes = self._planner.sizes(self.recipe(point, context, prefill))
+        return sizes is not None and sizes.fits
+
+
+def search(request: Request, progress: Progress = unseen) -> Searched:
+    """Search, and measure nothing twice.
+
+    Raises:
+        BadInput: checkpoint, data, or a journal of another checkpoint.
+        UsageError: options that cannot be meant.
+        DoesNotFit: nothing in the space has room on the board.
+        ColibriError: as `run_task`.
+    """
+    board = reserved(request.board, request.reserve_flash, request.reserve_ram)
+    checkpoint = Checkpoint.open(request.checkpoint)
+    graph, most = _graph(request, checkpoint)
+    find_host()  # before long work
+    with scratch_folder("fit") as scratch:
+        path, digest = readable_again(request.data, scratch)
+        source = Source(
+            checkpoint=str(request.checkpoint),
+            data=str(path),
+            window=request.window or 0,
+            limit=request.limit or 0,
+            calibration=request.calibration,
+            seed=request.seed,
+        )
+        data = Data.read(source, model_facts(graph), graph.context)
+        space = narrowed(make_space(graph), request.only)
+        if any(axis.kind is Kind.DROPPED and axis.values != ("0",) for axis in space.axes):
+            space = replace(space, worst_first=worst_first(graph, data.part(Part.LOOK)))
+        planning = Planning(request, space, graph, board)
+        identity = checkpoint_digest(request.checkpoint)
+        content = key_of(identity, digest, generator_digest())
+        journal = request.journal or request.out.with_name(f"{request.out.name}.fit.jsonl")
+        jobs = request.jobs or len(os.sched_getaffinity(0))
+        seconds = None if request.minutes is None else 60 * request.minutes
+        with workers(request.executor, jobs) as executor, opened(journal, identity) as lines:
+            original = scratch / "original"
+            make_original(source, graph.context or None, original)
+            evaluator = Evaluator(
+                source,
+                executor,
+                lines,
+                content,
+                original=str(original),
+                budget=request.budget,
+                seconds=seconds,
+                progress=progress,
+            )
+            limits = Limits(_flash(board), request.max_instructions)
+            work = Search(space, evaluator, planning.sizes, planning.evaluated, limits)
+            best = front(work.run())
+            if not best:
+                smallest = tuple(len(axis.values) - 1 for axis in space.axes)
+                raise does_not_fit(
+                    space, planning.sizes, board, request.max_instructions, lambda: planning.longest(smallest)
+                )
+            rooms = [planning.roomy(one.point, most) for one in best]
+            outcomes = evaluator.measure("final figures", [one.recipe for one in best], Part.FINAL, beyond=True)
+    finals = tuple(Final(one.loss, one.original, one.lost, one.agreement) for one in outcomes)
+    return Searched(summary(request, checkpoint.name, board, data, work, best, rooms, finals), finals, board)
+
+
+def _graph(request: Request, checkpoint: Checkpoint) -> tuple[Graph, int]:
+    """The model in fp32 with the context that it must have at least, and the positions of the checkpoint.
+
+    Raises:
+        UsageError: options that cannot be meant.
+    """
+    whole = import_graph(checkpoint, ImportOptions())
+    if whole.kind is not ModelKind.TOKENS:
+        for option, value in (
+            ("--context-at-least", request.context),
+            ("--prefill", request.prefill),
+            ("--window", request.window),
+        ):
+            if value is not None:
+                raise UsageError("is for token models", where=option)
+        return whole, 0
+    if request.batch is not None:
+        raise UsageError("is for sensor models; a token model has --prefill", where="--batch")
+    most, least = whole.context, request.context or whole.context
+    if least > most:
+        raise UsageError(f"{least} is more than the {most} of the checkpoint", where="--context-at-least")
+    if (request.window or 0) > least:
+        what = f"{request.window} is more than --context-at-least {least}"
+        raise UsageError(what, where="--window", hint="what the board may not have room for cannot be measured")
+    if (request.prefill or 0) > least:
+        raise UsageError(f"{request.prefill} is more than the context of {least}", where="--prefill")
+    again = Checkpoint.open(request.checkpoint)
+    return import_graph(again, ImportOptions(least)), most
+
+
+def _flash(board: Board) -> int | None:
+    """Bytes for code and weights in all regions; None where one has no limit."""
+    held = {Holds.CODE, Holds.WEIGHTS}
+    regions = [one for one in board.memory if one.kind is MemoryKind.FLASH and held & {*one.holds}]
+    return sum(one.limit for one in regions) if all(one.limit for one in regions) and regions else None

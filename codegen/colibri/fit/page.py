@@ -1,0 +1,147 @@
+"""A search as one HTML page that needs nothing else: the front as a plot, every point, and what each move cost."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from dataclasses import dataclass
+
+from colibri.emit.templates import render
+from colibri.fit.model import Choice, Fit, Other
+from colibri.fit.table import figure, measured
+from colibri.paths import data_folder
+
+_WIDTH, _HEIGHT = 1040, 460
+_LEFT, _RIGHT, _TOP, _DOWN = 78, 24, 18, 52
+_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From figures to places along an axis."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Place of a value, within the plot."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin), 1)
+
+    def ticks(self) -> list[float]:
+        """Round values on it."""
+        step = (self.high - self.low) / _TICKS
+        power = 10.0 ** math.floor(math.log10(step))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= step)
+        first = math.ceil(self.low / step - 1e-9)
+        return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point of the plot.
+
+    Attributes:
+        number: in the front, from 1; 0 for one that another beats.
+        low, high: ends of the interval.
+    """
+
+    x: float
+    y: float
+    number: int
+    chosen: bool
+    title: str
+    about: str
+    low: float = 0
+    high: float = 0
+
+
+def render_fit(found: Fit) -> str:
+    """The page; byte-identical for the same search."""
+    from markupsafe import Markup
+
+    across, upward = _scales(found)
+    sources = data_folder("templates") / "report"
+    script = (sources / "fit.js").read_text(encoding="utf-8")
+    style = "".join((sources / name).read_text(encoding="utf-8") for name in ("page.css", "fit.css"))
+    front = [_dot(found, number, choice, across, upward) for number, choice in enumerate(found.front)]
+    limit = sum(region.limit - region.reserve for region in found.regions if region.kind == "flash")
+    return render(
+        "report/fit.html.j2",
+        {
+            "fit": found,
+            "style": Markup(style),
+            "script": Markup(script),
+            "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            "chosen": found.front[found.chosen],
+            "figure": figure,
+            "measured": measured,
+            "frame": {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "top": _TOP, "right": _RIGHT, "down": _DOWN},
+            "columns": [(across.at(value), f"{value / 1000:,.0f}") for value in across.ticks()],
+            "rows": [(upward.at(value), f"{round(value, 6) + 0.0:g}") for value in upward.ticks()],
+            "others": [
+                Dot(across.at(one.flash), upward.at(one.lost), 0, False, one.recipe, _others_about(found, one))
+                for one in found.others
+            ],
+            "front": front,
+            "line": " ".join(f"{dot.x},{dot.y}" for dot in sorted(front, key=lambda dot: dot.x)),
+            "limit": across.at(limit) if limit and across.low <= limit <= across.high else None,
+            "limit_bytes": limit,
+            "moves": _moves(found),
+        },
+    )
+
+
+def _scales(found: Fit) -> tuple[Scale, Scale]:
+    flash = [*(one.flash for one in found.front), *(one.flash for one in found.others)]
+    lost = [one.lost.mean for one in found.front]
+    spread = [end for one in found.front for end in _ends(one)]
+    limit = sum(region.limit - region.reserve for region in found.regions if region.kind == "flash")
+    near = [limit] if limit and limit < 1.3 * max(flash) else []
+    low, high = min(flash), max(*flash, *near)
+    margin = 0.06 * (high - low) or 0.1 * high
+    least, most = min(0.0, *lost, *spread), max(*lost, *spread)
+    room = 0.08 * (most - least) or 0.01
+    return (
+        Scale(low - margin, high + margin, _LEFT, _WIDTH - _RIGHT),
+        Scale(least - room, most + room, _HEIGHT - _DOWN, _TOP),
+    )
+
+
+def _ends(choice: Choice) -> tuple[float, float]:
+    within = choice.lost.within or 0.0
+    return choice.lost.mean - within, choice.lost.mean + within
+
+
+def _dot(found: Fit, number: int, choice: Choice, across: Scale, upward: Scale) -> Dot:
+    low, high = _ends(choice)
+    about = f"{figure(choice.lost)} {found.unit}, {choice.flash:,} bytes of flash, {choice.memory:,} of memory"
+    return Dot(
+        across.at(choice.flash),
+        upward.at(choice.lost.mean),
+        number + 1,
+        number == found.chosen,
+        f"{number + 1}: {choice.recipe}",
+        about,
+        upward.at(low),
+        upward.at(high),
+    )
+
+
+def _others_about(found: Fit, one: Other) -> str:
+    return f"{one.lost:+.4f} {found.unit}, {one.flash:,} bytes of flash; another point beats it"
+
+
+def _moves(found: Fit) -> list[tuple[str, list[dict[str, object]]]]:
+    """Moves by axis, with the length of a bar each: its harm on a scale of logarithms."""
+    harms = [move.harm for move in found.moves if move.harm > 0]
+    low, high = (math.log10(min(harms)), math.log10(max(harms))) if harms else (0.0, 1.0)
+    axes: dict[str, list[dict[str, object]]] = {}
+    for move in found.moves:
+        share = (math.log10(move.harm) - low) / (high - low or 1) if move.harm > 0 else 0.0
+        width = round(4 + 96 * share, 1) if move.harm > 0 else 0
+        axes.setdefault(move.axis, []).append({"move": move, "width": width})
+    return list(axes.items())

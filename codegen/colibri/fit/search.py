@@ -1,0 +1,257 @@
+"""The search: single moves first, then what they promise, then the neighbours of the best."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from colibri.errors import ColibriError
+from colibri.fit.evaluator import Evaluator
+from colibri.fit.predict import Groups, Harms, Weights, outer_points
+from colibri.fit.sizes import Sizes
+from colibri.fit.space import Point, Space, moved
+from colibri.fit.split import Part
+from colibri.fit.task import Outcome
+
+COUNTED = ("single moves", "candidates", "smaller ones", "neighbours", "final figures")
+_PROMISING = 12  # candidates that are evaluated before the neighbours of the best
+_SMALLER = 6  # points below the limit, so that the front is one
+_SPARE = 12  # points that are planned besides, since some have no room
+_LEAST_STEP = 64  # bytes
+_NEIGHBOURS = 8  # evaluated in a round
+_ATTEMPTS = 5  # to leave more room for code
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a point must keep to.
+
+    Attributes:
+        flash: bytes for weights and code; None without a limit.
+        instructions: for a token or a call; None without a limit.
+    """
+
+    flash: int | None
+    instructions: int | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A point that was evaluated.
+
+    Attributes:
+        recipe: as it was evaluated, without what no bit depends on.
+        predicted: its distance from the original, as single moves promised; None where it was not predicted.
+    """
+
+    point: Point
+    recipe: str
+    sizes: Sizes
+    outcome: Outcome
+    predicted: float | None = None
+    instructions: int | None = None
+
+    @property
+    def order(self) -> tuple[float, float, int]:
+        """The least loss first; among equals the nearest to the original, then the smallest."""
+        return self.outcome.loss.mean, self.outcome.distance, self.sizes.flash
+
+
+@dataclass
+class Search:
+    """What a search works with, and what it has found.
+
+    Attributes:
+        sizes: plans a point; None for one that cannot be.
+        recipe: of a point, as it is evaluated.
+        instructions: predicted for a point; None where nobody asked.
+    """
+
+    space: Space
+    evaluator: Evaluator
+    sizes: Callable[[Point], Sizes | None]
+    recipe: Callable[[Point], str]
+    limits: Limits
+    instructions: Callable[[Point], int | None] = lambda point: None
+    harms: Harms = field(default_factory=Harms)
+    found: dict[Point, Found] = field(default_factory=dict)
+
+    def run(self) -> list[Found]:
+        """Every point that was evaluated and fits, the least loss first; empty where none does."""
+        self.single_moves()
+        weights = self.weights()
+        groups = Groups.make(self.space, weights, self.harms)
+        best = self.promising(groups, _PROMISING, self.limits.flash)
+        if not best:
+            return []
+        self.evaluate("candidates", best)
+        self.evaluate("smaller ones", self.smaller(groups))
+        self.refine(weights)
+        return self.ranked()
+
+    def ranked(self) -> list[Found]:
+        """What fits, the least loss first."""
+        return sorted((one for one in self.found.values() if self.fits(one.point)), key=lambda one: one.order)
+
+    def fits(self, point: Point) -> bool:
+        """Whether a point has room, as planned, and keeps to the limit of instructions."""
+        sizes = self.sizes(point)
+        if sizes is None or not sizes.fits:
+            return False
+        if self.limits.instructions is None:
+            return True
+        count = self.instructions(point)
+        return count is not None and count <= self.limits.instructions
+
+    # ---- single moves ----
+
+    def single_moves(self) -> None:
+        """Measure what each move away from the widest point adds to the distance from the original, on a first look.
+
+        Where the budget does not allow all values of all axes, the last ones and some between are measured.
+        """
+        widest = self.space.widest
+        (base,) = self._look([widest]) or (None,)
+        if base is None:
+            raise ColibriError("the budget does not allow a single evaluation", where="--budget")
+        self.harms.base = base.distance
+        wanted = self._values_to_measure(self.evaluator.left // 2)
+        points = [moved(widest, axis, value) for axis, value in wanted]
+        possible = [(move, point) for move, point in zip(wanted, points, strict=True) if self.sizes(point) is not None]
+        outcomes = self._look([point for _, point in possible])
+        for (move, _), outcome in zip(possible, outcomes, strict=False):
+            self.harms.measured[move] = max(0.0, outcome.distance - base.distance)
+
+    def _look(self, points: Sequence[Point]) -> list[Outcome]:
+        return self.evaluator.measure("single moves", [self.recipe(point) for point in points], Part.LOOK)
+
+    def _values_to_measure(self, most: int) -> list[tuple[int, int]]:
+        """Moves by (axis, value): of each axis the last value first, then the one in the middle of the widest gap."""
+        chosen: list[tuple[int, int]] = []
+        rounds = [_by_halves(len(axis.values) - 1) for axis in self.space.axes]
+        for turn in range(max(map(len, rounds), default=0)):
+            chosen += [(axis, values[turn]) for axis, values in enumerate(rounds) if turn < len(values)]
+        least = sum(len(axis.values) > 1 for axis in self.space.axes)
+        return sorted(chosen[: max(most, least)])
+
+    # ---- what they promise ----
+
+    def weights(self) -> Weights:
+        """Sections of the weights behind every single move, as planned."""
+        widest = self.space.widest
+        single = {
+            (axis, value): sizes.sections if (sizes := self.sizes(moved(widest, axis, value))) else None
+            for axis, own in enumerate(self.space.axes)
+            for value in range(1, len(own.values))
+        }
+        base = self.sizes(widest)
+        assert base is not None
+        return Weights(base.sections, single)
+
+    def promising(self, groups: Groups, count: int, flash: int | None) -> list[Point]:
+        """Points that fit, as planned to the byte, by their predicted distance from the original.
+
+        Args:
+            flash: bytes that they may take.
+        """
+        outer = [(point, sizes) for point in outer_points(self.space) if (sizes := self.sizes(point))]
+        spare = 0
+        for _ in range(_ATTEMPTS):
+            pool: list[tuple[float, Point]] = []
+            for point, sizes in outer:
+                beside = sizes.flash - groups.governed
+                capacity = (sizes.flash if flash is None else flash) - beside - spare
+                if not sizes.ram_over:
+                    pool += groups.best(self.harms, point, capacity, count + _SPARE)
+            chosen = [point for _, point in sorted(pool)[: count + _SPARE]]
+            able = (point for point in chosen if self._has_room(point, flash))
+            if (found := list(itertools.islice(able, count))) or not pool:
+                return found
+            lacks = [sizes.flash - (flash or 0) for point in chosen if (sizes := self.sizes(point))]
+            spare += max(_LEAST_STEP, min(lacks))  # for code, which a mixture has more of
+        return []
+
+    def _has_room(self, point: Point, flash: int | None) -> bool:
+        sizes = self.sizes(point)
+        return self.fits(point) and sizes is not None and (flash is None or sizes.flash <= flash)
+
+    def smaller(self, groups: Groups) -> list[Point]:
+        """The most promising points for less flash than there is, down to the smallest."""
+        flash = [one.sizes.flash for one in self.ranked()]
+        least = self.sizes(tuple(len(axis.values) - 1 for axis in self.space.axes))
+        if not flash or least is None:
+            return []
+        high, low = max(flash), min(least.flash, max(flash))
+        steps = (round(low * (high / low) ** (number / _SMALLER)) for number in reversed(range(1, _SMALLER)))
+        return list(dict.fromkeys(point for step in steps for point in self.promising(groups, 1, step)))
+
+    # ---- neighbours ----
+
+    def refine(self, weights: Weights) -> None:
+        """Evaluate the most promising neighbours of the best point, until none is better or the budget is used up."""
+        looked: set[Point] = set()
+        while self.evaluator.left and (ranked := self.ranked()):
+            centre = ranked[0]
+            if centre.point in looked:
+                break
+            near = [point for point in self._near(centre.point) if point not in self.found]
+            near.sort(key=lambda point: (self._step(centre, point), point))
+            able = (point for point in near if self._may_fit(weights, point) and self.fits(point))
+            self.evaluate("neighbours", list(itertools.islice(able, _NEIGHBOURS)))
+            if self.ranked()[0] is centre:
+                looked.add(centre.point)
+
+    def _may_fit(self, weights: Weights, point: Point) -> bool:
+        """Whether its weights alone have room, which takes no planning."""
+        return self.limits.flash is None or weights.total(self.space, point) <= self.limits.flash
+
+    def _step(self, centre: Found, point: Point) -> float:
+        """Predicted distance, from what was measured of the centre."""
+        return centre.outcome.distance + self.harms.total(point) - self.harms.total(centre.point)
+
+    def _near(self, point: Point) -> Iterable[Point]:
+        """Points one move away, or two: one wider, another narrower."""
+        ones = list(self.space.moves(point))
+        twos = (two for one in ones for two in self.space.moves(one))
+        return dict.fromkeys(near for near in (*ones, *twos) if near != point)
+
+    def evaluate(self, what: str, points: Sequence[Point]) -> None:
+        """Measure points that fit on all rows of the search."""
+        recipes = [self.recipe(point) for point in points]
+        self.evaluator.measure(what, recipes, Part.SEARCH)
+        for point, recipe in zip(points, recipes, strict=True):
+            outcome, sizes = self.evaluator.found(recipe, Part.SEARCH), self.sizes(point)
+            if outcome is not None and sizes is not None:
+                predicted = self.harms.total(point)
+                self.found[point] = Found(point, recipe, sizes, outcome, predicted, self.instructions(point))
+
+
+def front(found: Sequence[Found]) -> list[Found]:
+    """Points than which none is better in flash, memory, loss and instructions at once; the least loss first."""
+
+    def figures(one: Found) -> tuple[float, ...]:
+        return one.outcome.loss.mean, one.sizes.flash, one.sizes.memory, one.instructions or 0
+
+    def beaten(one: Found) -> bool:
+        own = figures(one)
+        return any(
+            other != own and all(b <= a for a, b in zip(own, other, strict=True)) for other in map(figures, found)
+        )
+
+    return sorted((one for one in found if not beaten(one)), key=lambda one: one.order)
+
+
+def _by_halves(count: int) -> list[int]:
+    """The numbers 1 to ``count``: the last first, then what is in the middle of the widest gap.
+
+    >>> _by_halves(5)
+    [5, 2, 3, 4, 1]
+    """
+    chosen = [0, count] if count else [0]
+    while len(chosen) <= count:
+        ends = sorted(chosen)
+        gaps = [(high - low, -low, low) for low, high in itertools.pairwise(ends)]
+        width, _, low = max(gaps)
+        chosen.append(low + width // 2)
+    return chosen[1:]

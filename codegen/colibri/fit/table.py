@@ -1,0 +1,153 @@
+"""A search on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from colibri.errors import printable
+from colibri.evaluate.model import Estimate
+from colibri.fit.model import Choice, Final, Fit, Region
+
+_MOST_ROWS = 12  # of the front
+_BAR = 40  # characters of a region
+
+
+def print_fit(found: Fit, console: Console) -> None:
+    """What was searched, the front, and what was built."""
+    console.print(_headline(found), soft_wrap=True)
+    for line in _facts(found):
+        console.print(Text(line, style="dim"), soft_wrap=True)
+    console.print()
+    console.print(_front(found))
+    for line in notes(found):
+        console.print(Text(line, style="dim"), soft_wrap=True)
+    if found.final is not None:
+        console.print()
+        _print_final(found, found.front[found.chosen], found.final, console)
+
+
+def _headline(found: Fit) -> Text:
+    line = Text(f"{found.checkpoint} on {found.title}", style="bold")
+    room = " · ".join(
+        f"{region.name} {region.limit:,}" + (f" less {region.reserve:,}" if region.reserve else "")
+        for region in found.regions
+        if region.limit
+    )
+    return line.append(f"  {room} bytes", style="dim") if room else line
+
+
+def _facts(found: Fit) -> list[str]:
+    rows = found.rows
+    window = f" in windows of {rows.window}, each with an empty context" if rows.window else ""
+    fresh = "that the search never saw" if rows.fresh else "that the search saw too: there are too few"
+    known = f", {found.known} of them known from the journal" if found.known else ""
+    original = f"{measured(found.original)} {found.unit}"
+    final = f"{rows.final:,} for the final figures, {fresh}"
+    return [
+        f"{found.data}: {rows.search:,} {rows.kind} for the search, {final}{window}",
+        f"{found.evaluated} evaluations among {found.points:,} recipes{known}; the original has {original}",
+    ]
+
+
+def _front(found: Fit) -> Table:
+    tokens = found.rows.kind == "tokens"
+    counted = any(choice.instructions is not None for choice in found.front)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for title in ("", "flash,\nbytes", "memory,\nbytes", *(["context"] if tokens else [])):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in (
+        "lost in\nthe search",
+        "lost on the\nfinal rows",
+        "same\ntop 1, %",
+        *(["instructions"] if counted else []),
+    ):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("recipe", overflow="fold")
+    for number in _shown(found):
+        choice = found.front[number]
+        cells = [f"{'▸' if number == found.chosen else ' '}{number + 1}", f"{choice.flash:,}", f"{choice.memory:,}"]
+        cells += [f"{choice.context:,}"] if tokens else []
+        cells += [figure(choice.lost), figure(choice.final), f"{100 * choice.agreement:.1f}"]
+        cells += [_count(choice)] if counted else []
+        table.add_row(*cells, printable(choice.recipe), style="bold" if number == found.chosen else "")
+    return table
+
+
+def _shown(found: Fit) -> Sequence[int]:
+    """Rows of the front: all, or some of them, evenly, the chosen one among them."""
+    count = len(found.front)
+    if count <= _MOST_ROWS:
+        return range(count)
+    some = {round(number * (count - 1) / (_MOST_ROWS - 1)) for number in range(_MOST_ROWS)}
+    return sorted(some | {found.chosen})
+
+
+def notes(found: Fit) -> list[str]:
+    """What the figures mean."""
+    shown = len(_shown(found))
+    lines = [f"lost: {found.measure} above the original's, in {found.unit}; ± 95 %, paired; flash with predicted code"]
+    if shown < len(found.front):
+        lines.append(f"{shown} of {len(found.front)} points that nothing beats in loss, flash and memory at once")
+    return lines
+
+
+def _print_final(found: Fit, choice: Choice, final: Final, console: Console) -> None:
+    for region in found.regions:
+        if (used := final.regions.get(region.name)) and region.limit:
+            console.print(_bar(region, used))
+    lost = f"{figure(final.lost)} {found.unit}"
+    console.print(
+        Text.assemble(
+            (f"{found.measure} {measured(final.loss)}", "bold"),
+            f" where the original has {measured(final.original)}: ",
+            (lost, "bold"),
+            f" lost; the same first choice in {100 * final.agreement:.1f} %",
+        ),
+        soft_wrap=True,
+    )
+    console.print(_dropped(choice), soft_wrap=True)
+    if final.instructions is not None:
+        console.print(f"{final.instructions:,} instructions per {final.unit}, counted by the emulator")
+    if final.package:
+        console.print(f"package: {printable(final.package)}", soft_wrap=True)
+
+
+def _bar(region: Region, used: int) -> Text:
+    filled = min(_BAR, -(-_BAR * used // region.limit))
+    kept = min(_BAR - filled, round(_BAR * region.reserve / region.limit))
+    line = Text(f"{region.name:<8}")
+    line.append("█" * filled, style="cyan").append("░" * kept, style="yellow")
+    line.append("·" * (_BAR - filled - kept), style="dim")
+    free = region.limit - region.reserve - used
+    reserve = f", {region.reserve:,} reserved" if region.reserve else ""
+    return line.append(f" {used:,} of {region.limit:,}{reserve}, {free:,} free")
+
+
+def _dropped(choice: Choice) -> str:
+    if not choice.dropped:
+        return "dropped: nothing"
+    said = [
+        f"layer {layer}: {' '.join(map(str, ids))}"
+        for layer, ids in sorted(choice.dropped.items(), key=lambda one: int(one[0]))
+    ]
+    return f"dropped: experts of {'; '.join(said)}"
+
+
+def figure(value: Estimate) -> str:
+    """``+0.0123 ± 0.0045``; fewer digits of large figures."""
+    digits = 4 if abs(value.mean) < 10 else 2
+    within = "" if value.within is None else f" ± {value.within:.{digits}f}"
+    return f"{round(value.mean, digits) + 0.0:+.{digits}f}{within}"
+
+
+def measured(value: Estimate) -> str:
+    """A loss in as many digits as it is worth."""
+    return f"{value.mean:.4f}" if abs(value.mean) < 100 else f"{value.mean:,.1f}"
+
+
+def _count(choice: Choice) -> str:
+    return "" if choice.instructions is None else f"{choice.instructions:,}"

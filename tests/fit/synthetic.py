@@ -1,0 +1,56 @@
+"""A loss that is computed in no time: what a search does can be compared with every combination."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from colibri.fit.task import Outcome, Task
+from colibri.recipe import parse_recipe
+
+_HARM = {"w8": 0.0, "w4": 0.05, "w3": 0.2, "w2": 0.9}
+
+
+def harm(recipe: str) -> float:
+    """Of a recipe: what its codings and drops cost, layer by layer, with a little that no single move tells."""
+    options = parse_recipe(recipe)
+    total = 0.0
+    for layer in range(4):
+        own = next((rule.scheme for rule in options.rules if rule.selector.layer == layer), options.scheme)
+        dropped = len(options.drop.get(layer, ()))
+        total += (layer + 1) * _HARM[str(own.coding)] + 0.06 * dropped * (5 - layer) + 0.02 * dropped * dropped
+    noise = int.from_bytes(hashlib.sha256(recipe.encode()).digest()[:4]) / 2**32
+    return total * (1 + 0.02 * noise)
+
+
+def synthetic(task: Task) -> Outcome:
+    """In place of `run_task`."""
+    lost = harm(task.recipe)
+    return Outcome((10.0, 10.0), (20 + 10 * lost, 20 + 10 * lost), (20.0, 20.0), (10 * lost, 10 * lost), (5.0, 5.0))
+
+
+class AtOnce(Executor):
+    """Does the work when it is asked for, and remembers what."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.ended = False
+
+    def submit(self, work: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.tasks += arguments
+        future.set_result(synthetic(*arguments))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.ended = True
+
+
+MADE: list[AtOnce] = []
+
+
+def make() -> Executor:
+    """As `--executor synthetic:make` names it."""
+    MADE.append(AtOnce())
+    return MADE[-1]

@@ -1,0 +1,113 @@
+"""`colibri fit` from end to end on a sensor model, and what it refuses in a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_models import ORACLE, SHAKESPEARE, sensor
+from synthetic import MADE
+
+from colibri.cli import main
+from colibri.evaluate.evaluate import Cut, evaluate_package
+from colibri.evaluate.model import SampleScores
+from colibri.package import load_package
+
+GOLDEN = ORACLE / "load-moe/top1-e4/golden.npz"
+TOKENS = ORACLE / "shakespeare-moe/val_tokens.npy"
+
+
+def test_a_sensor_model_from_data_to_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The flash that is left has room for 4-bit weights but not for 8."""
+    arguments = ["fit", str(sensor("top1-e4")), "--board", "stm32f405", "--data", str(GOLDEN), "--limit", "200"]
+    arguments += ["--calibrate", "self", "--reserve-flash", str((1 << 20) - 15_000), "--budget", "8"]
+    arguments += ["--only", "experts=w8,w4", "--only", "dropped=0", "--executor", "threads", "-o", str(tmp_path / "p")]
+    assert main([*arguments, "--html", str(tmp_path / "page.html"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    chosen, final = facts["front"][facts["chosen"]], facts["final"]
+    assert chosen["values"]["0.experts"] == "w4" and final["regions"]["flash"] <= 15_000
+    assert facts["points"] == 4 and facts["rows"] | {"look": 0} == {
+        "kind": "samples", "look": 0, "search": 102, "final": 98, "calibration": "self", "fresh": True, "window": 0,
+    }  # fmt: skip
+    package = load_package(tmp_path / "p")
+    assert package.scheme == chosen["recipe"] and package.board.memory[0].limit == 15_000
+    assert "fit.jsonl" in next(tmp_path.glob("*.jsonl")).name
+    page = (tmp_path / "page.html").read_text()
+    assert f"<code>{chosen['recipe']}</code>" in page and "http" not in page.replace("http-equiv", "")
+    found = evaluate_package(tmp_path / "p", GOLDEN, Cut(limit=200), original=sensor("top1-e4"))
+    scores = found.rows[0].scores
+    assert isinstance(scores, SampleScores) and scores.mae is not None
+    both = (102 * chosen["loss"]["mean"] + 98 * final["loss"]["mean"]) / 200
+    assert scores.mae.mean == pytest.approx(both, rel=1e-9)
+    assert main([*arguments, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "known from the journal" in out and "dropped: nothing" in out
+
+
+def test_an_executor_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "8192"]
+    arguments += ["--calibrate", "self", "--context-at-least", "64", "--only", "experts=w8,w4,w2", "--only", "kv=f16"]
+    arguments += ["--only", "attention=w4", "--only", "embedding=w4", "--only", "head=w4", "--only", "activations=a8"]
+    arguments += ["--budget", "30", "--executor", "synthetic:make", "--dry-run", "-o", str(tmp_path / "p")]
+    assert main([*arguments, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert MADE[-1].ended and len(MADE[-1].tasks) >= facts["evaluated"]
+    assert all(one["flash"] <= 1 << 20 and one["context"] >= 64 for one in facts["front"])
+    assert facts["front"][0]["context"] > 64
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        (["--executor", "nothing"], 2, "--executor nothing: is no module:callable"),
+        (["--executor", "no_such_module:x"], 2, "there is no module 'no_such_module'"),
+        (["--executor", "json:nothing"], 2, "the module has no callable 'nothing'"),
+        (["--executor", "builtins:dict"], 2, "returned a dict, not an executor"),
+        (["--executor", "time:sleep"], 2, "failed with TypeError"),
+        (["--dry-run", "--choose", "2"], 2, "--dry-run, --choose: contradict each other"),
+        (["--context-at-least", "500"], 2, "500 is more than the 256 of the checkpoint"),
+        (["--context-at-least", "64", "--window", "65"], 2, "--window: 65 is more than --context-at-least 64"),
+        (["--batch", "2"], 2, "--batch: is for sensor models"),
+        (["--reserve-ram", "1T"], 2, "'1T' is no number of bytes"),
+        (["--only", "kv=f9"], 2, "kv has no 'f9'"),
+        (["--data", str(GOLDEN)], 5, "holds"),
+        (["--board", "stm32f406"], 5, "stm32f406"),
+        (["--html", "/no/such/page.html"], 2, "there is no such folder"),
+    ],
+)
+def test_what_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], code: int, words: str
+) -> None:
+    arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "2048"]
+    arguments += ["--calibrate", "self", "-o", str(tmp_path / "p")]
+    assert main([*arguments, *more]) == code
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and words in err
+    assert not (tmp_path / "p").exists()
+
+
+def test_what_fits_nothing_says_what_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "8192", "--dry-run"]
+    arguments += ["--executor", "synthetic:make", "--budget", "60", "-o", str(tmp_path / "p"), "--calibrate", "self"]
+    arguments += ["--only", "experts=w8,w4", "--only", "dropped=0", "--only", "kv=f16"]
+    small = ["--only", "attention=w4", "--only", "embedding=w4", "--only", "head=w4"]
+    assert main([*arguments, *small, "--context-at-least", "256", "--reserve-ram", "32K"]) == 3
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "even the smallest recipe lacks" in err
+    assert "of flash and" in err and "--context-at-least" in err and "a larger board" in err
+
+
+def test_data_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, array, words in (
+        ("beyond", np.array([1, 512] * 400), "has tokens beyond the vocabulary of 512"),
+        ("empty", np.zeros(0, np.int32), "holds int32 [0], not tokens"),
+        ("floats", np.full(900, np.nan), "holds float64 [900], not tokens"),
+    ):
+        np.save(tmp_path / f"{name}.npy", array)
+        arguments = ["--data", str(tmp_path / f"{name}.npy"), "-o", str(tmp_path / "p")]
+        assert main(["fit", str(SHAKESPEARE), "--board", "stm32f405", *arguments]) == 5
+        err = capsys.readouterr().err
+        assert words in err and err.count("\n") == 1
+    assert not list(tmp_path.glob("*.jsonl"))
