@@ -218,6 +218,20 @@ def test_hot_buffers_are_near_and_states_fill_what_is_left() -> None:
     assert hottest.name == "attended" and hottest in memory.blocks[0].spans
 
 
+def test_scales_of_int8_states_stand_behind_their_elements() -> None:
+    graph = load_graph(ORACLE / "mixtral-base", Scheme.W4A8, StateType.I8, context=10)
+    memory = place(graph, 1, plan_layouts(graph, KernelSet(("portable",))), ONE).memory
+    spans = {span.name: span for block in memory.blocks for span in block.spans}
+    key, state = spans["layers.0.key"], graph.states["layers.0.key"]
+    assert [(view.name, view.type, view.shape) for view in key.views] == [
+        ("", "int8", (10, state.width)),
+        ("scale", "bf16", (10, state.pieces)),
+    ]
+    assert state.pieces == 2 and key.views[1].offset == key.offset + 10 * state.width
+    assert key.bytes == 10 * (state.width + 2 * state.pieces)
+    assert spans["scores"].views[0].type == "int32" and spans["query"].views[0].type == "int8"
+
+
 def test_a_region_that_begins_between_two_places_for_a_block_has_less_room() -> None:
     board = load_board("nucleo-h743zi")
     graph = load_graph(ORACLE / "mixtral-base", Scheme.W4A8, StateType.F32)

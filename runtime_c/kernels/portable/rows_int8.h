@@ -8,27 +8,53 @@
 
 #include <stdint.h>
 
-/* sums[i] = rows[i] . x. Four rows share what is loaded of x. */
+/* Rows that share what is loaded of x; Armv6-M has registers for two. */
+#if defined(__thumb__) && !defined(__thumb2__)
+#define COLIBRI_ROWS_TOGETHER 2u
+
+static inline void colibri_dot_together_int8(int32_t *restrict sums, const int8_t *restrict x,
+                                             const int8_t *restrict row, uint32_t stride, uint32_t width)
+{
+    const int8_t *restrict next = row + stride;
+    int32_t sum0 = 0;
+    int32_t sum1 = 0;
+    for (uint32_t d = 0; d < width; d++) {
+        sum0 += x[d] * row[d];
+        sum1 += x[d] * next[d];
+    }
+    sums[0] = sum0;
+    sums[1] = sum1;
+}
+#else
+#define COLIBRI_ROWS_TOGETHER 4u
+
+static inline void colibri_dot_together_int8(int32_t *restrict sums, const int8_t *restrict x,
+                                             const int8_t *restrict row, uint32_t stride, uint32_t width)
+{
+    int32_t sum0 = 0;
+    int32_t sum1 = 0;
+    int32_t sum2 = 0;
+    int32_t sum3 = 0;
+    for (uint32_t d = 0; d < width; d++) {
+        sum0 += x[d] * row[d];
+        sum1 += x[d] * row[stride + d];
+        sum2 += x[d] * row[2 * stride + d];
+        sum3 += x[d] * row[3 * stride + d];
+    }
+    sums[0] = sum0;
+    sums[1] = sum1;
+    sums[2] = sum2;
+    sums[3] = sum3;
+}
+#endif
+
+/* sums[i] = rows[i] . x. */
 static inline void colibri_dot_rows_int8(int32_t *restrict sums, const int8_t *restrict x, const int8_t *restrict rows,
                                          uint32_t stride, uint32_t count, uint32_t width)
 {
-    const uint32_t whole = count & ~3u;
-    for (uint32_t i = 0; i < whole; i += 4) {
-        const int8_t *restrict row = rows + i * stride;
-        int32_t sum0 = 0;
-        int32_t sum1 = 0;
-        int32_t sum2 = 0;
-        int32_t sum3 = 0;
-        for (uint32_t d = 0; d < width; d++) {
-            sum0 += x[d] * row[d];
-            sum1 += x[d] * row[stride + d];
-            sum2 += x[d] * row[2 * stride + d];
-            sum3 += x[d] * row[3 * stride + d];
-        }
-        sums[i] = sum0;
-        sums[i + 1] = sum1;
-        sums[i + 2] = sum2;
-        sums[i + 3] = sum3;
+    const uint32_t whole = count & ~(COLIBRI_ROWS_TOGETHER - 1);
+    for (uint32_t i = 0; i < whole; i += COLIBRI_ROWS_TOGETHER) {
+        colibri_dot_together_int8(sums + i, x, rows + i * stride, stride, width);
     }
     for (uint32_t i = whole; i < count; i++) {
         int32_t sum = 0;
