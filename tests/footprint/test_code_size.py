@@ -269,3 +269,15 @@ def test_no_prediction_for_what_was_never_measured(tmp_path: Path) -> None:
 
 def replace_arch(board: Board, arch: str) -> object:
     return msgspec.structs.replace(board.cpu, arch=arch)
+
+
+def test_a_dot_kernel_of_several_codings_has_traits_for_them(tmp_path: Path) -> None:
+    options = Options(Scheme.parse("w3g64za8+o5"), context=16)
+    module = prepare(ORACLE / "mixtral-base", load_board("stm32f405"), options, tmp_path / "p", proven=False).module
+    dots = [kernel for kernel in kernels(module) if kernel.kind.startswith("dot_planes")]
+    assert dots and all(kernel.runtime == "colibri_dot_planes_a8" for kernel in dots)
+    assert all({"bits3", "zero", "outliers"} <= set(kernel.traits) for kernel in dots)
+    plain = prepare(
+        ORACLE / "mixtral-base", load_board("stm32f405"), Options(Scheme.W4A8), tmp_path / "q", proven=False
+    )
+    assert not any({"zero", "outliers", "bits4"} & set(kernel.traits) for kernel in kernels(plain.module))

@@ -71,6 +71,8 @@ FAMILIES: dict[str, tuple[Options, ...]] = {
         Options(Scheme.W4A8, I8),
     ),
 }
+# Codings that share a dot kernel, each with a trait of its own, in large and small matrices.
+CODINGS = ("f16", "w2za8", "w2a16", "w3a8", "w3g64za16", "w3a16+o10", "w4g64za8", "w5a8+o5", "w5za16", "w6a16", "w6za8")
 # The same families with other shapes, held out.
 UNSEEN: dict[str, Options] = {
     "deepseekv2-lite": Options(Scheme.F32, prefill=4),
@@ -129,6 +131,8 @@ def training(folder: Path) -> list[Case]:
             Case(tokens["odd"], Options(scheme, prefill=3)),
             Case(sensors["one"], Options(scheme, batch=4)),
         ]
+    for scheme in map(Scheme.parse, CODINGS):
+        cases += [Case(tokens["wide"], Options(scheme, prefill=4)), Case(tokens["window"], Options(scheme))]
     return [
         *cases,
         Case(tokens["narrow"], Options()),

@@ -12,7 +12,8 @@ from colibri.emit.module import Module
 Traits = dict[str, float]
 
 # The runtime function that an instance is built around; what only reads or stores is not it.
-_CALLEE = re.compile(r"\bcolibri_(?!floats\b|at\b|store)(\w+)\(")
+_CALLEE = re.compile(r"\bcolibri_(?!floats\b|shorts\b|at\b|store|gather|tail)(\w+)\(")
+_PLANES = re.compile(r"\bcolibri_dot_planes_a\d+\(sum, [^,]+, [^,]+, ([^,]+), .*, (\d), \d+\);")
 _SHAPE = re.compile(r"_(\d+(?:x\d+)*)(?:_|$)")
 _TILES = re.compile(r"\bn < (\d+); n \+= (\d+)")
 _ONE = re.compile(r", 1(?=[,)])")
@@ -33,8 +34,9 @@ class Kernel:
         name: of the C function.
         kind: the runtime function that it is built around, e.g. ``dot_w4a8``; ``silu_times`` takes a second factor.
         traits: ``each`` is 1; others say what the instance has (1) or has not (absent). ``null`` is a pointer that the
-            runtime function does without, ``flag1``, ``flag2``, … are those of its flags that are true, ``ones`` counts
-            its arguments that are 1, as for a loop of one turn.
+            runtime function does without, ``bits3`` and the like are the planes that a dot kernel reads, ``zero`` its
+            zero points, ``outliers`` a tail of columns; ``flag1``, ``flag2``, … are those of its flags that are true,
+            ``ones`` counts its arguments that are 1, as for a loop of one turn.
         twin: instance with the same parameters and statements, which most compilers keep instead; empty for none.
         alone: whether it is the only one of its kind, apart from twins.
         varied: whether those of its kind differ in a constant that they pass on, such as the width of a norm.
@@ -129,5 +131,8 @@ def _traits(instance: Instance) -> Traits:
         "lanes": inner % _LANES == 0,
         "short": inner <= _GROUP,
     }
+    if planes := _PLANES.search(text):
+        has |= {f"bits{planes[2]}": True, "zero": planes[1] != "NULL"}
+    has["outliers"] = "colibri_gather" in text
     ones = len(_ONE.findall(text))
     return {name: 1.0 for name, present in has.items() if present} | ({"ones": float(ones)} if ones else {})
