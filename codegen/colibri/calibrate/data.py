@@ -21,6 +21,7 @@ from colibri.model_facts import model_facts
 
 FILE_NAME = "calibration.npz"
 OWN = "self"  # in place of a file: text that the model itself writes
+COUNTED = ("calibration text", "calibration", "calibrated matrices")  # work that is no number of bytes
 TOKENS = 16_384  # that are taken where the user says no number
 SAMPLES = 4_096
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date of zip: files do not say when they were made

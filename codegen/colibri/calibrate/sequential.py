@@ -8,6 +8,7 @@ to those of the first run as they can be: what the layers before err is made goo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -66,16 +67,18 @@ def quantise_calibrated(
     advance = progress("calibrated matrices", len(rounding.codings))
     with np.errstate(all="ignore"):
         for wide, narrow in zip(_steps(exact.ops), _steps(graph.ops), strict=True):
-            if not rounding.codings:
-                break
             left = len(rounding.codings)
-            for op in wide:
-                op.reference(first)
-            for op in narrow:
-                rounding.begin(op, second)
-                op.reference(second)
+            with suppress(_Enough):
+                for op in wide:
+                    op.reference(first)
+            with suppress(_Enough):
+                for op in narrow:
+                    rounding.begin(op, second)
+                    op.reference(second)
             rounding.end()
             advance(left - len(rounding.codings))
+            if not rounding.codings:
+                break
 
 
 def _quantise_apart(
@@ -121,6 +124,10 @@ def _codings(graph: Graph) -> dict[str, Coding]:
     }
 
 
+class _Enough(Exception):
+    """No matrix is left to be rounded: a product with the last one, logits perhaps, would be large and of no use."""
+
+
 @dataclass
 class _Rounding:
     """Hears of all products: it notes the rows of the first run, and rounds in the second.
@@ -143,6 +150,7 @@ class _Rounding:
     general: Wide | None = None
     few: dict[int, int] = field(default_factory=dict)
     _before: dict[str, tuple[Float, Rows]] = field(default_factory=dict)
+    _last: tuple[Float | Quantised, Float] | None = None
     _shared: tuple[Float | Quantised, bool, Inputs] | None = None
 
     def begin(self, op: Op, run: Run) -> None:
@@ -158,7 +166,11 @@ class _Rounding:
     def note(self, name: str, x: Float | Quantised, rows: Rows) -> None:
         """A product of the first run."""
         if name in self.codings:
-            self._before[name] = floats(x), rows
+            if self._last is None or self._last[0] is not x:
+                self._last = x, floats(x)
+            self._before[name] = self._last[1], rows
+            if len(self.codings) == 1:
+                raise _Enough
 
     def round(self, name: str, x: Float | Quantised, rows: Rows) -> None:
         """A product of the second run, before it is made."""
@@ -168,6 +180,8 @@ class _Rounding:
         if self._shared is None or self._shared[0] is not x or self._shared[1] != biased:
             self._shared = x, biased, self._inputs(name, floats(x), rows, biased)
         self._put(name, self._shared[2])
+        if not self.codings:
+            raise _Enough
 
     def end(self) -> None:
         """Round experts that no row reached, and say which had few."""
@@ -182,12 +196,13 @@ class _Rounding:
             self.graph.warnings.append(_few_words(self.experts, self.few))
         self.few.clear()
         self._before.clear()
+        self._last = None
 
     def _inputs(self, name: str, x: Float, rows: Rows, biased: bool) -> Inputs:
-        if not np.isfinite(x).all():
+        before, rows_before = self._before.get(name, (x, rows))
+        if not (np.isfinite(x).all() and np.isfinite(before).all()):
             what = f"the model overflows on it: what {name} is multiplied with is not finite"
             raise BadInput(what, where="calibration data")
-        before, rows_before = self._before.get(name, (x, rows))
         prior = None
         for expert in self.experts.kept if self.experts else ():
             if name in expert.slots().values():

@@ -38,6 +38,7 @@ def command(
     Example: colibri build shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
     """
     from colibri.boards.load import load_board
+    from colibri.calibrate.data import COUNTED
     from colibri.cli.progress import progress_bar
     from colibri.cli.report import print_notes, print_warnings
     from colibri.footprint.budget import check
@@ -49,7 +50,7 @@ def command(
     installed = find_toolchain(profile, toolchain)
     folder = output or default_output(checkpoint, board)
     chosen = parse_options(**options)
-    with progress_bar() as progress:
+    with progress_bar(COUNTED) as progress:
         package, report = make_product(
             checkpoint, profile, chosen, folder, installed, fit_stack=fit_stack, progress=progress
         )

@@ -30,6 +30,7 @@ def command(
     Example: colibri generate shakespeare-moe --board nucleo-h743zi --scheme w4a8 --kv f16
     """
     from colibri.boards.load import load_board
+    from colibri.calibrate.data import COUNTED
     from colibri.cli.progress import progress_bar
     from colibri.cli.report import print_notes
     from colibri.errors import printable
@@ -42,7 +43,7 @@ def command(
     profile = with_toolchain(load_board(board), sysroot, cflag)
     installed = find_toolchain(profile, toolchain) if toolchain else None
     compiler = installed.compiler if installed else None
-    with progress_bar() as progress:
+    with progress_bar(COUNTED) as progress:
         package = generate(checkpoint, profile, parse_options(**options), folder, compiler, progress)
     if installed:
         remember(folder, installed)

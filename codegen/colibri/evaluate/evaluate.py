@@ -11,6 +11,7 @@ from typing import TypedDict
 
 import msgspec
 
+from colibri.calibrate.data import COUNTED as CALIBRATION
 from colibri.errors import BadInput, shown
 from colibri.evaluate.candidate import (
     Candidate,
@@ -47,7 +48,7 @@ class Cut:
     limit: int | None = None
 
 
-COUNTED = ("tokens", "samples")  # work whose amount is a number of these
+COUNTED = ("tokens", "samples", *CALIBRATION)  # work whose amount is a number of these
 
 Maker = Callable[[Host, Path], Candidate]
 """Makes a candidate in a scratch folder that is not there yet."""
