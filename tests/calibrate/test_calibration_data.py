@@ -40,6 +40,12 @@ def test_a_text_becomes_windows_of_the_context(tmp_path: Path, graph: Graph) -> 
     assert (data.count, data.sequences) == (32, 2)
 
 
+def test_windows_are_no_longer_than_attention_has_room_for(tmp_path: Path) -> None:
+    model = load_graph(write_mixtral(tmp_path / "m", max_position_embeddings=4096))
+    assert model.context == 4096
+    assert read_calibration(saved(tmp_path, np.arange(1500) % 30), model).windows.shape == (2, 512)  # type: ignore[union-attr]
+
+
 def test_rows_are_texts_of_their_own_and_a_limit_takes_whole_windows(tmp_path: Path, graph: Graph) -> None:
     path = saved(tmp_path, np.arange(30).reshape(3, 10))
     assert read_calibration(path, graph, 20).windows.tolist() == np.arange(20).reshape(2, 10).tolist()  # type: ignore[union-attr]

@@ -24,6 +24,7 @@ OWN = "self"  # in place of a file: text that the model itself writes
 COUNTED = ("calibration text", "calibration", "calibrated matrices")  # work that is no number of bytes
 TOKENS = 16_384  # that are taken where the user says no number
 SAMPLES = 4_096
+LONGEST = 512  # tokens of a window: attention of the reference takes memory by its square
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date of zip: files do not say when they were made
 
 
@@ -109,8 +110,8 @@ def read_calibration(path: Path, graph: Graph, limit: int | None = None) -> Cali
     """Read tokens or samples for this model, and cut them.
 
     Tokens are a ``.npy`` (or the first array of a ``.npz``) of integers, one text or a text a row, cut into windows of
-    the context that follow each other; what does not fill one is left out. With an encoder: a ``.npz`` of ``input_ids``
-    and ``labels``. Samples: ``x`` of a ``.npz``, a ``.npy``, or a ``.csv``.
+    the context, at most `LONGEST`, that follow each other; what does not fill one is left out. With an encoder: a
+    ``.npz`` of ``input_ids`` and ``labels``. Samples: ``x`` of a ``.npz``, a ``.npy``, or a ``.csv``.
 
     Args:
         limit: most tokens or samples, in whole windows, taken from the beginning; None for all.
@@ -130,7 +131,7 @@ def read_calibration(path: Path, graph: Graph, limit: int | None = None) -> Cali
         return CalibrationData(pairs=tuple(pairs[: _some(kept, limit)]))
     rows = token_ids(read_array(path), facts.outputs, where)
     rows = rows.reshape(1, -1) if rows.ndim == 1 else rows
-    length = min(graph.context, rows.shape[1] if limit is None else min(limit, rows.shape[1]))
+    length = min(graph.context, LONGEST, rows.shape[1] if limit is None else min(limit, rows.shape[1]))
     a_row = rows.shape[1] // length
     windows_ = np.ascontiguousarray(rows[:, : a_row * length]).reshape(-1, length)
     return CalibrationData(windows=windows_ if limit is None else windows_[: _some(limit // length, limit)])
