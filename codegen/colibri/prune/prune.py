@@ -87,7 +87,7 @@ def prune_checkpoint(
     read = _read(data, wanted, cut)
     batches = batches_of(read, wanted.output_width)
 
-    search_options = replace(options, scheme=_SEARCH, rules=())
+    search_options = replace(options, scheme=_SEARCH, rules=(), calibration=None)
     graph = build_graph(Checkpoint.open(path), search_options)
     graph.kept = replace(_HELD, made={})
     rows = sum(batch.counted.size for batch in batches)
