@@ -12,6 +12,7 @@ COMMANDS = (
     "debug",
     "doctor",
     "eval",
+    "explain",
     "export",
     "fit",
     "flash",

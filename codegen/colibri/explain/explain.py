@@ -1,0 +1,189 @@
+"""`colibri explain`: what a recipe lacks on a board, what would do, and what the experts cost there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from colibri.boards.profile import Board
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.errors import BadInput, DoesNotFit, UsageError, in_bytes
+from colibri.evaluate.evaluate import Cut, evaluate_checkpoint
+from colibri.evaluate.model import Row, SampleScores, TokenScores
+from colibri.explain.model import Dense, Explanation, Way
+from colibri.explain.ways import Change, any_order, ways
+from colibri.fit.sizes import Sizes, sizes_of
+from colibri.generate import build_graph, prepare
+from colibri.graph.graph import Graph
+from colibri.graph.ops import Experts
+from colibri.graph.work import work
+from colibri.options import Options
+from colibri.passes.fold import fold_text
+from colibri.passes.prune import Chooser
+from colibri.progress import Progress, unseen
+from colibri.prune.choose import Aim, Order, Until
+from colibri.prune.prune import prune_checkpoint
+from colibri.recipe import recipe_text
+
+_SHOWN = 3
+_MEASURED = 6  # ways that are measured, when there is data
+
+THUMB = (
+    "by a rule of thumb: what the same did to examples/shakespeare-moe, as colibri/explain/measured.py has it; "
+    "your model loses something else, and --data measures that"
+)
+
+
+def explain(
+    checkpoint: Path,
+    board: Board,
+    options: Options,
+    data: Path | None = None,
+    cut: Cut | None = None,
+    *,
+    jobs: int = 0,
+    progress: Progress = unseen,
+) -> Explanation:
+    """Plan the recipe, and others next to it.
+
+    Args:
+        board: less the reserves.
+        data: to measure on, as `colibri eval` takes it; None for the rule of thumb.
+
+    Raises:
+        BadInput: checkpoint or data.
+        UsageError: options that cannot be meant.
+        DoesNotFit: nothing fits.
+    """
+    graph = build_graph(Checkpoint.open(checkpoint), options)
+    options = replace(options, folds=fold_text(graph.folds), calibration=None, file="")
+    plan = _Planner(checkpoint, board)
+    asked = plan.must(options)
+    found: list[Change] = []
+    if not asked.fits:
+        order = any_order(graph) if data is None else _order(checkpoint, data, options, cut or Cut(), graph)
+        found = ways(graph, options, plan, order, _SHOWN if data is None else _MEASURED)
+        if not found:
+            lacks = [f"{in_bytes(asked.flash_over)} of flash"] if asked.flash_over else []
+            lacks += [f"{in_bytes(asked.ram_over)} of RAM"] if asked.ram_over else []
+            what = f"{recipe_text(options)} lacks {' and '.join(lacks)}, and no smaller recipe that was tried fits"
+            raise DoesNotFit(what, where=board.id, hint="choose a larger board, or a smaller model")
+    made = [_way(plan, change) for change in found]
+    loss_is, basis = "nats of KL a token", THUMB
+    if data is not None and found:
+        made, loss_is = _measured(checkpoint, data, options, found, plan, cut or Cut(), jobs, progress)
+        basis = f"measured on {data.name}"
+    return Explanation(
+        board=board.id,
+        recipe=recipe_text(options),
+        flash=asked.flash,
+        memory=asked.memory,
+        flash_over=asked.flash_over,
+        ram_over=asked.ram_over,
+        ways=tuple(made[:_SHOWN]),
+        loss_is=loss_is,
+        basis=basis,
+        dense=_dense(graph, asked, board),
+    )
+
+
+class _Planner:
+    """Sizes of recipes, each planned once."""
+
+    def __init__(self, checkpoint: Path, board: Board) -> None:
+        self._checkpoint, self._board = checkpoint, board
+        self._known: dict[str, Sizes | None] = {}
+
+    def __call__(self, options: Options) -> Sizes | None:
+        name = recipe_text(options)
+        if name not in self._known:
+            try:
+                self._known[name] = self.must(options)
+            except (BadInput, UsageError):  # a sum could overflow, say
+                self._known[name] = None
+        return self._known[name]
+
+    def must(self, options: Options) -> Sizes:
+        """The same, where there must be some."""
+        contents = prepare(self._checkpoint, self._board, options, Path("explained"), proven=False)
+        return sizes_of(contents, self._board)
+
+
+def _order(checkpoint: Path, data: Path, options: Options, cut: Cut, graph: Graph) -> list[tuple[int, int]]:
+    """Experts by the weight that the router gives them on the data, the least first, as far as they can go."""
+    count = len(any_order(graph))
+    if not count:
+        return []
+    aim = Aim(Until.DROP, count, Order.MASS)
+    steps = prune_checkpoint(checkpoint, data, aim, options, cut, evaluated=False).found.steps
+    return [(step.layer, step.id) for step in steps]
+
+
+def _way(plan: _Planner, change: Change, lost: float | None = None, *, measured: bool = False) -> Way:
+    sizes = plan(change.options)
+    assert sizes is not None
+    lost = lost if measured else change.lost
+    return Way(
+        change.text, recipe_text(change.options), sizes.flash, sizes.memory, lost, measured, change.note
+    )  # fmt: skip
+
+
+def _measured(
+    checkpoint: Path,
+    data: Path,
+    options: Options,
+    found: list[Change],
+    plan: _Planner,
+    cut: Cut,
+    jobs: int,
+    progress: Progress,
+) -> tuple[list[Way], str]:
+    """The ways by what they lose on the data, and the unit of that. Windows must fit the shortest context."""
+    recipes = [options, *(change.options for change in found)]
+    shortest = min((one.context for one in recipes if one.context is not None), default=None)
+    recipes = [replace(one, context=one.context and shortest) for one in recipes]
+    how = {"alone": True, "jobs": jobs, "progress": progress}
+    rows = evaluate_checkpoint(checkpoint, data, recipes, cut, **how).rows  # type: ignore[arg-type]
+    before, *after = (_loss(row) for row in rows)
+    made = [
+        _way(plan, change, lost[0] - before[0], measured=True) for change, lost in zip(found, after, strict=True)
+    ]  # fmt: skip
+    return sorted(made, key=lambda way: (bool(way.note), way.lost or 0.0, way.changes)), before[1]
+
+
+def _loss(row: Row) -> tuple[float, str]:
+    scores = row.scores
+    if isinstance(scores, TokenScores):
+        return scores.nats.mean, "nats a token"
+    assert isinstance(scores, SampleScores)
+    if scores.accuracy is not None:
+        return -scores.accuracy.mean, "share of samples"
+    if scores.mae is None:
+        raise UsageError("has samples, and nothing that should come out", where="--data", hint="save y besides x")
+    return scores.mae.mean, "mean error"
+
+
+def _dense(graph: Graph, asked: Sizes, board: Board) -> Dense:
+    """Of each layer's experts as many as run, and no router."""
+    resting, routers = 0, 0
+    macs = 0
+    for op in graph.ops[graph.encoder :]:
+        done = work(graph, op)
+        macs += 0 if isinstance(op, Chooser) else done.macs + done.macs_per_position * done.reach
+    whole = macs + sum(work(graph, op).macs for op in graph.ops[graph.encoder :] if isinstance(op, Chooser))
+    for op in graph.ops:
+        if isinstance(op, Experts):
+            sizes = [sum(asked.sections[name] for name in slots.values()) for slots in op.experts()]
+            resting += sum(sizes) * (len(sizes) - op.top_k) // len(sizes)
+        elif isinstance(op, Chooser):
+            routers += sum(asked.sections[name] for name in op.weights().values())
+    saved = resting + routers
+    return Dense(
+        weights=asked.weights - saved,
+        flash=asked.flash - saved,
+        macs=macs,
+        flash_fits=asked.flash_over <= saved,
+        ram_fits=not asked.ram_over,
+        experts_weights=asked.weights,
+        experts_macs=whole,
+    )
