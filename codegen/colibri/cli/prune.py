@@ -21,7 +21,7 @@ _MOST = 1 << 40
     metavar="FILE",
     help="What to choose on: tokens (.npy), or samples and what should come out (.npz).",
 )
-@click.option("--dead", is_flag=True, help="Drop what nothing in the data chooses.")
+@click.option("--dead", is_flag=True, help="Drop what nothing in the data chooses, or one token in 10,000.")
 @click.option("--drop", type=click.IntRange(1, 1_000_000), metavar="N", help="Until N experts are gone.")
 @click.option("--keep", type=click.IntRange(1, 1_000_000), metavar="N", help="Until N stay in each layer.")
 @click.option("--bytes", "budget", type=click.IntRange(1, _MOST), metavar="N", help="Until model.bin has N bytes.")
@@ -77,7 +77,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Say what each expert does on data, and let those go that cost least: how many, one of the options from --dead to
-    --max-loss says. Without one nothing goes. What was never chosen goes first: it costs nothing.
+    --max-loss says. Without one nothing goes. What is as good as dead goes first.
 
     The recipe that -o writes is for build, generate and eval.
 

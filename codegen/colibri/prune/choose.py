@@ -10,7 +10,7 @@ from colibri.graph.graph import Graph
 from colibri.graph.ops import Experts
 from colibri.passes.merge import Merge, match
 from colibri.passes.prune import spare_experts, without
-from colibri.prune.model import Step
+from colibri.prune.model import DEAD, Step
 from colibri.prune.statistics import Found, Key, Statistics, Use, uses
 from colibri.prune.trial import Ran, Trials
 
@@ -19,7 +19,7 @@ class Until(StrEnum):
     """When to stop."""
 
     NOTHING = "nothing"  # at once: statistics alone
-    DEAD = "dead"  # all that were never chosen are gone
+    DEAD = "dead"  # all are gone that nothing chose, or one row in 10,000
     DROP = "drop"  # so many are gone
     KEEP = "keep"  # each layer has so many, or as few as it can
     BYTES = "bytes"  # model.bin has at most so many bytes
@@ -147,14 +147,17 @@ class Search:
         return state
 
     def _drop_dead(self, aim: Aim) -> None:
-        """What was never chosen costs nothing."""
+        """What was never chosen costs nothing, and what hardly was next to nothing."""
         while not self._reached(aim):
             used = uses(self._state.graph, self._state.ran)
-            dead = [key for key in self._open(aim, ()) if not used[key].hits]
+            dead = [key for key in self._open(aim, ()) if self._dead(used[key])]
             if not dead:
                 return
             key = dead[0]
             self._accept(aim, key, without(self._state.graph, {key[0]: {key[1]}}), None)
+
+    def _dead(self, use: Use) -> bool:
+        return use.hits <= DEAD * self._trials.rows
 
     def _reached(self, aim: Aim) -> bool:
         if aim.until is Until.DROP:
@@ -171,8 +174,8 @@ class Search:
         def may(key: Key) -> bool:
             if key in refused or (aim.until is Until.KEEP and counts[key[0]] <= aim.amount):
                 return False
-            if aim.until is Until.DEAD or not used[key].hits:
-                return not used[key].hits
+            if aim.until is Until.DEAD or self._dead(used[key]):
+                return self._dead(used[key])
             if aim.until is Until.MASS:
                 return share(used, key) <= aim.amount
             return aim.until is not Until.ERROR or self._found.error[key] <= aim.amount

@@ -7,6 +7,9 @@ import msgspec
 from colibri.evaluate.model import Evaluation
 
 
+DEAD = 1e-4  # of tokens or samples: what is chosen by no more of them is as good as dead
+
+
 class ExpertFacts(msgspec.Struct, frozen=True):
     """One expert on the data.
 
@@ -53,13 +56,13 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """Outputs with and without the experts that were never chosen, in the scheme that was asked for.
+    """Outputs with and without the experts that are as good as dead, in the scheme that was asked for.
 
     Attributes:
         experts: (layer, id).
         rows: tokens or samples whose outputs do not depend on these experts: neither they nor those before chose one.
         equal: of these, how many have the same bits.
-        others: tokens or samples behind one that chose them after all, in this scheme.
+        others: tokens or samples at or behind one that chose them.
     """
 
     experts: tuple[tuple[int, int], ...]
@@ -108,5 +111,5 @@ class Pruning(msgspec.Struct, frozen=True):
 
     @property
     def dead(self) -> tuple[ExpertFacts, ...]:
-        """Experts that nothing in the data chose."""
-        return tuple(one for one in self.experts if not one.hits)
+        """Experts that nothing in the data chose, or one in 10,000."""
+        return tuple(one for one in self.experts if one.hit_share <= DEAD)

@@ -1,4 +1,4 @@
-"""That outputs keep their bits without the experts that nothing chose."""
+"""That outputs keep their bits without the experts that they never used."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def _agreement(before: Ran, after: Ran) -> float:
 
 
 def _dead(found: Pruning) -> dict[int, set[int]]:
-    """Of what goes, what was never chosen."""
+    """Of what goes, what is as good as dead."""
     never = {(one.layer, one.id) for one in found.dead}
     dead: dict[int, set[int]] = {}
     for step in found.steps:

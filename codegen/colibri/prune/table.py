@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from colibri.evaluate.table import print_evaluation
-from colibri.prune.model import ExpertFacts, Pruning, Step
+from colibri.prune.model import DEAD, ExpertFacts, Pruning, Step
 
 _MOST = 64  # experts that have a row each; beyond, only those that go
 
@@ -48,7 +48,7 @@ def _experts(found: Pruning) -> Table:
     for one in rows:
         cells = [
             f"{one.layer}.{one.id}",
-            f"{100 * one.hit_share:.2f} %" if one.hits else "none",
+            (f"{100 * one.hit_share:.2f} %" if one.hit_share > DEAD else f"{one.hits:,}") if one.hits else "none",
             f"{100 * one.mass_share:.2f}",
             "" if one.norm is None else f"{one.norm:.3g}",
             "stays" if one.error is None else f"{100 * one.error:.1f}",
@@ -75,8 +75,10 @@ def _signed(value: float | None) -> str:
 
 def _remarks(found: Pruning) -> list[str]:
     lines = []
-    if dead := found.dead:
-        lines.append(f"never chosen, so that nothing can be measured of them: {_names(dead)}")
+    if never := [one for one in found.experts if not one.hits]:
+        lines.append(f"never chosen, so that nothing can be measured of them: {_names(never)}")
+    if hardly := [one for one in found.dead if one.hits]:
+        lines.append(f"as good as dead, chosen by at most one of 10,000: {_names(hardly)}")
     if bound := [one for one in found.experts if one.error is None]:
         lines.append(f"cannot go, since the router needs as many: {_names(bound)}")
     return lines
