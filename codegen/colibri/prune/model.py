@@ -6,7 +6,6 @@ import msgspec
 
 from colibri.evaluate.model import Evaluation
 
-
 DEAD = 1e-4  # of tokens or samples: what is chosen by no more of them is as good as dead
 
 

@@ -1,0 +1,94 @@
+"""`colibri explain`: ways that fit, by a rule of thumb or measured, and what a dense model would need."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import SENSORS, SHAKESPEARE, sensor, write_mixtral
+
+from colibri.boards.load import load_board
+from colibri.cli import main
+from colibri.explain.measured import CODINGS, DROPPED
+from colibri.explain.thumb import coding_loss, dropping_loss
+from colibri.fit.sizes import sizes_of
+from colibri.generate import prepare
+from colibri.recipe import parse_recipe
+
+
+def explained(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    code = main(["explain", *map(str, arguments), "--json"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    facts: dict[str, Any] = json.loads(said.out)
+    return facts
+
+
+def fits(checkpoint: Path, board: str, recipe: str) -> bool:
+    contents = prepare(checkpoint, load_board(board), parse_recipe(recipe), Path("unused"), proven=False)
+    return sizes_of(contents, load_board(board)).fits
+
+
+def test_three_ways_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = explained(capsys, SHAKESPEARE, "--board", "nucleo-h743zi")
+    assert facts["flash_over"] > 0 == facts["ram_over"]
+    assert len(facts["ways"]) == 3
+    losses = [way["lost"] for way in facts["ways"]]
+    assert losses == sorted(losses) and not any(way["measured"] for way in facts["ways"])
+    for way in facts["ways"]:
+        assert fits(SHAKESPEARE, "nucleo-h743zi", way["recipe"]) and not way["note"]
+    dense = facts["dense"]
+    # Of 8 experts with 3 matrices of 128 x 160 each in 4 layers 2 run; in 8 bits, with a scale of 4 bytes a row.
+    assert dense["experts_weights"] - dense["weights"] == 4 * (6 * (3 * 128 * 160 + 4 * (2 * 160 + 128)) + 4 * 8 * 128)
+    assert dense["experts_macs"] - dense["macs"] == 4 * 8 * 128
+
+
+def test_what_fits_needs_no_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(sensor(SENSORS[0])), "--board", "stm32f405"]) == 0
+    out = capsys.readouterr().out
+    assert "w8a8 fits stm32f405: " in out and "to make it fit" not in out
+    assert "a dense model of the same active size in w8a8 would fit: " in out
+
+
+def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a board without RAM for all keys and values: smaller ones, or fewer of them."""
+    model = write_mixtral(tmp_path / "m", max_position_embeddings=2048)
+    np.save(tmp_path / "t.npy", np.random.default_rng(1).integers(0, 40, 61))
+    cut = ["--data", tmp_path / "t.npy", "--window", 12]
+    facts = explained(capsys, model, "--board", "stm32f405", "--recipe", "w8a8", *cut)
+    assert facts["ram_over"] > 0 == facts["flash_over"] and facts["basis"] == "measured on t.npy"
+    first = facts["ways"][0]
+    assert first["changes"] == ["keys and values in f16"] and first["measured"] and abs(first["lost"]) < 0.01
+    assert first["recipe"] == "w8a8:kv=f16" and fits(model, "stm32f405", first["recipe"])
+    shorter = facts["ways"][-1]
+    context = parse_recipe(shorter["recipe"]).context
+    assert context is not None and 1000 < context < 2048
+    assert shorter["note"] == f"texts end after {context} tokens, not 2048"
+    assert not fits(model, "stm32f405", f"w8a8:context={context + 1}")
+
+
+def test_nothing_fits_is_code_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(SHAKESPEARE), "--board", "microbit"]) == 3
+    said = capsys.readouterr()
+    assert not said.out and said.err.count("\n") == 1
+    assert "w8a8 lacks " in said.err and "and no smaller recipe that was tried fits" in said.err
+
+
+def test_a_cut_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(SHAKESPEARE), "--board", "stm32f405", "--window", "8"]) == 2
+    assert "--window, --limit: there is nothing to cut; name --data" in capsys.readouterr().err
+
+
+def test_the_rule_of_thumb_is_in_order() -> None:
+    for where in ("all", "experts"):
+        losses = [CODINGS[where, coding] for coding in ("w8", "w6", "w5", "w4", "w3", "w2")]
+        assert losses == sorted(losses) and losses[0] > 0
+    assert list(DROPPED) == sorted(DROPPED)
+    assert coding_loss(True, "f16") is None
+    (share, loss), (next_share, next_loss) = DROPPED[-2:]
+    assert dropping_loss(next_share) == next_loss
+    assert dropping_loss((share + next_share) / 2) == pytest.approx((loss + next_loss) / 2)
+    assert dropping_loss(1.0) is None
