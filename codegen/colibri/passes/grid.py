@@ -130,7 +130,8 @@ def choose_grid(dense: Float32, coding: Coding, importance: Float64 | None = Non
 def round_to_grid(dense: Float32, grid: Grid) -> NDArray[np.int8]:
     """Integers ``[n, k]`` nearest to the values, ties to even; 0 where the step is 0."""
     k, coding = dense.shape[1], grid.coding
-    step, live = grid.step, grid.step != 0
+    step = grid.step
+    live = step != 0
     safe = np.where(live, step, 1.0)
     if grid.zeros is not None:
         shifted = _padded(dense, coding) - np.repeat(grid.offset, coding.group, axis=1)
@@ -209,9 +210,10 @@ def _reaching(top: Float64, low: Float64, coding: Coding) -> tuple[Float64, Floa
         top, low = np.maximum(top, 0.0), np.minimum(low, 0.0)
         step = np.maximum((top - low) / (most + 1), top / (most + 0.5))  # integer 0 is never above 0
         return step, np.minimum(low + step / 2, 0.0)
-    up = np.maximum(top / (most + 0.5), low / (least - 0.5))
-    down = np.maximum(low / -(most + 0.5), top / -(least - 0.5))
-    return np.where(up <= down, up, -down), np.zeros(top.shape)
+    # The extreme weight lies at the end of the integers that reaches further, the other one at the other end.
+    over, under = np.maximum(top, -low), np.minimum(top, -low)
+    step = np.maximum(over / (0.5 - least), under / (most + 0.5))
+    return np.where(top > -low, -step, step), np.zeros(top.shape)
 
 
 def _symmetric(

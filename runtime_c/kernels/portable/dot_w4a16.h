@@ -16,15 +16,17 @@ static inline void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const 
 {
     const int8_t *restrict factor = (const int8_t *)factors;
     int32_t total = 0;
-    for (int group = 0; group < k / 32; group++) {
+    /* Pointers that move and loops that count down leave compilers for small cores enough registers. */
+    for (int group = k / 32; group > 0; group--) {
         int32_t part = 0;
-        for (int i = 0; i < 16; i++) {
-            part += ((w[i] & 15) - 8) * x[i];
-            part += ((w[i] >> 4) - 8) * x[i + 16];
+        for (int i = 16; i > 0; i--) {
+            const int32_t pair = *w++;
+            part += ((pair & 15) - 8) * x[0];
+            part += ((pair >> 4) - 8) * x[16];
+            x++;
         }
-        total += part * factor[group];
-        w += 16;
-        x += 32;
+        total += part * *factor++;
+        x += 16;
     }
     sum[0] = total;
 }
