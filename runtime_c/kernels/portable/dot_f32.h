@@ -6,12 +6,15 @@
 #ifndef COLIBRI_DOT_F32_H
 #define COLIBRI_DOT_F32_H
 
+#include "kernels/portable/unroll.h"
+
 #define COLIBRI_DOT_F32_ROWS 1
 
 static inline void colibri_dot_f32(float sum[COLIBRI_DOT_F32_ROWS], const float *restrict w, const float *restrict x,
                                    int k)
 {
     float total = 0.0f;
+    COLIBRI_IN_EIGHTS
     for (int i = 0; i < k; i++) {
         total += x[i] * w[i];
     }

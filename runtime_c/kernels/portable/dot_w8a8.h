@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "kernels/portable/unroll.h"
+
 #define COLIBRI_DOT_W8A8_ROWS 1
 
 static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
@@ -15,6 +17,7 @@ static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const ui
 {
     const int8_t *restrict row = (const int8_t *)w;
     int32_t total = 0;
+    COLIBRI_IN_EIGHTS
     for (int i = 0; i < k; i++) {
         total += row[i] * x[i];
     }
