@@ -63,7 +63,9 @@ def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> Non
     emulators = [emulator for emulator in package.board.emulators if observable(package.board, emulator)]
     assert [run.emulator for run in runs] == [emulator.name for emulator in emulators]
     # What a painted stack shows, where there is one, is what the plugin sees.
-    assert all((run.entries, run.program) == (runs[0].entries, runs[0].program) for run in runs)
+    assert all(run.entries == runs[0].entries for run in runs)
+    if package.board.kind is BoardKind.LINUX:  # elsewhere programs start in ways of their own
+        assert len({run.program.observed for run in runs}) == 1
     for run in (run for run, emulator in zip(runs, emulators, strict=True) if emulator.kind.is_qemu):
         assert [entry.name.replace(package.prefix, "P") for entry in run.entries] == CALLED[model]
         for entry in run.entries:
