@@ -1,6 +1,7 @@
-"""llama.cpp's shared libraries by ctypes: quantise a GGUF file, and score windows of tokens with it.
+"""llama.cpp, where it is installed: a checkpoint to GGUF, quantised, and windows of tokens scored with it.
 
-A folder of them has the npm package @node-llama-cpp/linux-x64 in bins/linux-x64, or a build of llama.cpp.
+Its shared libraries, used by ctypes, lie in a folder: bins/linux-x64 of the npm package @node-llama-cpp/linux-x64, or
+lib of the Python package llama_cpp. Its converter is in the source of llama-cpp-python, in vendor/llama.cpp.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,17 +64,47 @@ _Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 _quiet = _Log(lambda level, text, data: None)
 
 
+# What the converter runs as, since it knows a tokenizer of the kind "byte-level BPE" by the hash of its answers only.
+CONVERT = """
+import runpy, sys
+from pathlib import Path
+sys.argv = sys.argv[1:]
+sys.path.insert(0, str(Path(sys.argv[0]).parent))
+from conversion.base import TextModel
+TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def convert(python: Path, converter: Path, checkpoint: Path, out: Path) -> None:
+    """Write a checkpoint as a GGUF file in fp32, by llama.cpp's convert_hf_to_gguf.py in a Python with torch."""
+    command = [python, "-c", CONVERT, converter, checkpoint, "--outtype", "f32", "--outfile", out]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"llama.cpp's converter failed:\n{done.stderr[-2000:]}")
+
+
 @dataclass(frozen=True)
 class Scored:
     """What a model says of tokens that follow windows.
 
     Attributes:
-        nats: loss of each ``[windows, length]``.
-        top: most likely token of each ``[windows, length]``.
+        nats: loss of each, float64 ``[windows, length]``.
+        logs: logarithm of each token's probability, float32 ``[windows, length, vocabulary]``.
     """
 
     nats: np.ndarray
-    top: np.ndarray
+    logs: np.ndarray
+
+    @property
+    def top(self) -> np.ndarray:
+        """The most likely token, ``[windows, length]``."""
+        return self.logs.argmax(axis=2)
+
+    def divergence(self, other: Scored) -> float:
+        """Kullback-Leibler divergence of another model's distribution from this one, nats a token."""
+        gaps = (np.exp(mine.astype(np.float64)) * (mine - its) for mine, its in zip(self.logs, other.logs, strict=True))
+        return float(np.mean([gap.sum(axis=1).mean() for gap in gaps]))
 
 
 @dataclass
@@ -135,18 +167,18 @@ class LlamaCpp:
         if not context:
             sys.exit(f"llama.cpp could not make a context for {model.name}")
         library.llama_set_n_threads(context, threads, threads)
-        nats, top = [], []
+        nats, logs = [], []
         for start in range(0, tokens.size - window, window):
             library.llama_memory_clear(ctypes.c_void_p(library.llama_get_memory(context)), True)
             logits = self._decode(context, tokens[start : start + window], vocabulary).astype(np.float64)
             target = tokens[start + 1 : start + window + 1].astype(np.int64)
             highest = logits.max(axis=1)
-            total = highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1))
-            nats.append(total - logits[np.arange(window), target])
-            top.append(logits.argmax(axis=1))
+            logits -= (highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1)))[:, None]
+            nats.append(-logits[np.arange(window), target])
+            logs.append(logits.astype(np.float32))
         library.llama_free(context)
         library.llama_model_free(ctypes.c_void_p(loaded))
-        return Scored(np.array(nats), np.array(top))
+        return Scored(np.array(nats), np.array(logs))
 
     def _decode(self, context: ctypes.c_void_p, tokens: np.ndarray, vocabulary: int) -> np.ndarray:
         """Logits ``[n, vocabulary]`` of tokens at positions from 0."""

@@ -28,7 +28,12 @@ _LOGITS = 1 << 24  # of a call
 
 
 def collect(
-    graph: Graph, data: CalibrationData, wanted: Collection[str] | None = None, progress: Progress = unseen
+    graph: Graph,
+    data: CalibrationData,
+    wanted: Collection[str] | None = None,
+    progress: Progress = unseen,
+    *,
+    second: bool = True,
 ) -> Statistics:
     """Statistics of the inputs of matrices, from one run over the data.
 
@@ -39,12 +44,13 @@ def collect(
         graph: in fp32, pruned and folded as it will be; it is not changed.
         wanted: names of matrices; None for all that are multiplied.
         progress: is told of rows.
+        second: whether second moments are wanted.
 
     Raises:
         BadInput: the model overflows on the data.
     """
     exact = wide_copy(graph)
-    noted = _Noted(exact, wanted)
+    noted = _Noted(exact, wanted, second=second)
     advance = progress("calibration", data.count)
     try:
         for rows in _run(exact, data, noted):
@@ -69,8 +75,8 @@ class _Overflow(Exception):
 class _Noted:
     """What the matrices are multiplied with. Those that share their rows, as gate and up do, share the sums."""
 
-    def __init__(self, graph: Graph, wanted: Collection[str] | None) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, wanted: Collection[str] | None, *, second: bool) -> None:
+        self._graph, self._second = graph, second
         self._names = _multiplied(graph) if wanted is None else set(wanted)
         self._sums: dict[str, Sums] = {}
         self._left = MOST_BYTES
@@ -106,6 +112,8 @@ class _Noted:
 
     def _begin(self, name: str) -> Sums:
         k = self._graph.matrix(name).shape[1]
+        if not self._second:
+            return Sums(k, second=False)
         second = k <= WIDEST and k * k * 8 <= self._left
         if second:
             self._left -= k * k * 8

@@ -20,7 +20,7 @@ from colibri.graph.graph import Graph
 from colibri.graph.weights import AnyMatrix, Matrix, Rows, StoredMatrix, Vector
 from colibri.passes.fold_places import Place, find_places
 
-MOST_OCTAVES = 16
+MOST_OCTAVES = 24  # what weights and then data may ask for, together
 
 
 # Name of a `Place` to an exponent for each of its channels: it is divided by that power of two. 0: nothing moves.
@@ -81,14 +81,14 @@ def apply_folds(graph: Graph, folds: Folds) -> None:
     """Move the scales, in place, and note them in ``graph.folds``. What is in the checkpoint stays there until read.
 
     Args:
-        graph: with fp32 weights, not yet quantised; each place was folded at most once.
+        graph: with fp32 weights, not yet quantised; what was folded before is folded further.
         folds: of places of this graph.
     """
     places = {place.name: place for place in find_places(graph).found}
     for name, octaves in folds.items():
-        assert len(octaves) == places[name].width and name not in graph.folds
+        before = graph.folds.get(name, (0,) * places[name].width)
+        graph.folds[name] = tuple(map(sum, zip(before, octaves, strict=True)))
         _apply(graph, places[name], factors_of(octaves))
-        graph.folds[name] = tuple(octaves)
 
 
 def input_factors(graph: Graph, folds: Folds) -> dict[str, Float]:

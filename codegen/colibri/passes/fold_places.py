@@ -75,6 +75,13 @@ class Place:
         heads = factors.reshape(-1, 1, self.head_dim)
         return np.ascontiguousarray(np.repeat(heads, self.repeats, axis=1)).reshape(-1)
 
+    def channels(self, columns: Float) -> Float:
+        """The largest of a reader's columns ``[k]`` for each channel ``[width]``."""
+        if self.repeats == 1:
+            return columns
+        heads = columns.reshape(-1, self.repeats, self.head_dim)
+        return np.ascontiguousarray(heads.max(axis=1)).reshape(-1)
+
 
 @dataclass(frozen=True)
 class Left:

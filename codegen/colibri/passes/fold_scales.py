@@ -7,18 +7,21 @@ to look where there is none: matrices are only read behind a norm with a weight 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from colibri.graph.float32 import Float
 from colibri.graph.graph import Graph
-from colibri.graph.weights import Vector
-from colibri.passes.fold import MOST_OCTAVES, Folds
+from colibri.graph.weights import Matrix, Vector
+from colibri.passes.fold import Folds
 from colibri.passes.fold_places import Place, PlaceKind, find_places
 
 _STANDS_OUT = 4.0  # times, or a part, of the middle one
 _LOOKED_AT = 1 << 22  # weights of the matrices behind a norm, by their first rows
 _LEAST_ROWS = 8
+_FARTHEST = 16  # octaves
 
 
 def folds_of_weights(graph: Graph) -> Folds:
@@ -32,25 +35,30 @@ def folds_of_weights(graph: Graph) -> Folds:
         vector = graph.weights[place.name]
         assert isinstance(vector, Vector)
         gains = np.abs(vector.values)
-        if _stand_out(_relative(gains)).any():
-            octaves = _agreed(_relative(gains), _relative(_largest(graph, place)))
+        if stand_out(relative(gains)).any():
+            octaves = agreed(relative(gains), relative(largest_columns(graph, place)))
             if octaves.any():
                 folds[place.name] = tuple(octaves.tolist())
     return folds
 
 
-def _largest(graph: Graph, place: Place) -> Float:
-    """The largest magnitude of each column of the matrices behind it; of large ones the first rows are looked at."""
+def largest_columns(graph: Graph, place: Place) -> Float:
+    """The largest magnitude that the matrices behind a place have for each channel ``[width]``."""
     largest = np.zeros(place.width, np.float32)
-    step = max(_LEAST_ROWS, _LOOKED_AT // (len(place.readers) * place.width))
-    for name in place.readers:
-        matrix = graph.matrix(name)
-        rows = matrix.rows(0, min(step, matrix.shape[0]))
-        np.maximum(largest, np.abs(rows.values).max(axis=0), out=largest)
+    for _, rows in first_rows(graph, place):
+        np.maximum(largest, place.channels(np.abs(rows.values).max(axis=0)), out=largest)
     return largest
 
 
-def _relative(values: Float) -> NDArray[np.float64]:
+def first_rows(graph: Graph, place: Place) -> Iterator[tuple[str, Matrix]]:
+    """Names of the matrices behind a place, and their rows: of large ones the first that have room in a bound."""
+    for name in place.readers:
+        matrix = graph.matrix(name)
+        step = max(_LEAST_ROWS, _LOOKED_AT // (len(place.readers) * matrix.shape[1]))
+        yield name, matrix.rows(0, min(step, matrix.shape[0]))
+
+
+def relative(values: Float) -> NDArray[np.float64]:
     """As multiples of the middle one of those that are not 0."""
     live = np.sort(values[values > 0])
     if not live.size:
@@ -58,21 +66,26 @@ def _relative(values: Float) -> NDArray[np.float64]:
     return values.astype(np.float64) / float(live[live.size // 2])
 
 
-def _stand_out(relative: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return (relative >= _STANDS_OUT) | ((relative > 0) & (relative <= 1 / _STANDS_OUT))
+def stand_out(relative: NDArray[np.float64], times: float = _STANDS_OUT) -> NDArray[np.bool_]:
+    """Which are so many times the middle one, or such a part of it."""
+    return (relative >= times) | ((relative > 0) & (relative <= 1 / times))
 
 
-def _agreed(gains: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Exponents of the powers of two by which gains are too large and columns too small, or the other way round."""
+def agreed(gains: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Exponents of the powers of two by which gains are too large and columns too small, or the other way round.
+
+    Args:
+        gains, columns: `relative` to the others, ``[width]``.
+    """
     high, low = gains >= _STANDS_OUT, (gains > 0) & (gains <= 1 / _STANDS_OUT)
     with np.errstate(divide="ignore"):
         over = np.minimum(gains, np.where(columns > 0, 1 / columns, np.inf))
         under = np.minimum(np.where(gains > 0, 1 / gains, 0.0), columns)
-    octaves = np.where(high & (over >= _STANDS_OUT), _nearest_octave(over), 0)
-    return np.where(low & (under >= _STANDS_OUT), -_nearest_octave(under), octaves)
+    octaves = np.where(high & (over >= _STANDS_OUT), nearest_octave(over), 0)
+    return np.where(low & (under >= _STANDS_OUT), -nearest_octave(under), octaves)
 
 
-def _nearest_octave(ratios: NDArray[np.float64]) -> NDArray[np.int64]:
+def nearest_octave(ratios: NDArray[np.float64]) -> NDArray[np.int64]:
     """Exponent of the power of two next to each ratio, by its own digits: no logarithm, whose last bit may differ."""
-    mantissa, exponent = np.frexp(np.clip(ratios, 1.0, 2.0**MOST_OCTAVES))
+    mantissa, exponent = np.frexp(np.clip(ratios, 1.0, 2.0**_FARTHEST))
     return np.asarray(exponent.astype(np.int64) - (mantissa < np.sqrt(0.5)), np.int64)

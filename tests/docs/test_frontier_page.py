@@ -1,0 +1,90 @@
+"""ci/frontier and ci/outlier-model: what they compute, and that folding is the default."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+import xml.etree.ElementTree
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from small_models import SHAKESPEARE
+
+from colibri.checkpoint.checkpoint import Checkpoint
+from colibri.generate import build_graph
+from colibri.graph.interpret import Reference
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
+
+ROOT = Path(__file__).parents[2]
+
+
+def load_script(name: str) -> ModuleType:
+    """A script as a module; it has no .py at its end."""
+    loader = importlib.machinery.SourceFileLoader(f"ci_{name.replace('-', '_')}", str(ROOT / "ci" / name))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[loader.name] = module  # dataclasses look their module up
+    write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = write
+    return module
+
+
+frontier = load_script("frontier")
+outlier_model = load_script("outlier-model")
+
+
+def point(name: str, size: int, lost: float) -> object:
+    return frontier.Point(name, size, lost, 0.0, 1.0)
+
+
+def test_what_is_not_reached_is_named() -> None:
+    mine = [point("a", 100, 0.01), point("b", 50, 0.1)]
+    assert "no more bytes and loses no more.\n" in frontier.beaten(mine, [point("x", 100, 0.01), point("y", 60, 0.2)])
+    assert frontier.beaten(mine, [point("x", 99, 0.05)]).endswith("than: x.\n")
+
+
+def test_what_is_kept_is_not_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "points.json"
+    assert frontier.Kept(path).points("m", lambda: [point("a", 1, 2.0)]) == [point("a", 1, 2.0)]
+    assert frontier.Kept(path).points("m", lambda: pytest.fail("measured again")) == [point("a", 1, 2.0)]
+
+
+def test_the_plot_is_a_picture_with_every_point() -> None:
+    series = [
+        frontier.Series("Colibri", [("a<b", 1_000_000, 0.01)]),
+        frontier.Series("llama.cpp", [("x", 1_500_000, -1.0)]),
+    ]
+    picture = xml.etree.ElementTree.fromstring(frontier.draw([frontier.Plot("one", series, 1e-4)] * 2))
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("a<b") == texts.count("x") == 2
+
+
+def test_outliers_cost_nothing_by_default(tmp_path: Path) -> None:
+    """The divergence from fp32 over 24 tokens: of the plain model, with outliers, and with outliers not folded."""
+    norms, largest = outlier_model.make(SHAKESPEARE, tmp_path / "outliers", channels=4, factor=30.0)
+    assert norms == 9 and largest < outlier_model.ALLOWED
+    text = np.load(ROOT / "tests/oracle/shakespeare-moe/val_tokens.npy")[:24]
+
+    def logs(folder: Path, options: Options) -> np.ndarray:
+        logits = (
+            Reference(build_graph(Checkpoint.open(folder), options)).extend(text, all_rows=True)[0].astype(np.float64)
+        )
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    exact = logs(SHAKESPEARE, Options(scheme=Scheme.F32))
+    made = [
+        logs(SHAKESPEARE, Options()),
+        logs(tmp_path / "outliers", Options()),
+        logs(tmp_path / "outliers", Options(folds={})),
+    ]
+    plain, folded, left = (float((np.exp(exact) * (exact - one)).sum(axis=1).mean()) for one in made)
+    assert folded < 1.3 * plain
+    assert left > 10 * plain
