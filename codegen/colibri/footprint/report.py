@@ -190,7 +190,7 @@ class Report(msgspec.Struct, frozen=True):
 
     def _way_to_fit(self) -> str:
         """Lower the stack where that alone is enough, else make the model smaller."""
-        smaller = "fewer experts, a smaller scheme, a shorter context or a larger board"
+        smaller = "fewer experts, a smaller scheme, a shorter context or a larger board: see `colibri explain`"
         over = [region for region in self.regions if region.over]
         holds_stack = any(group.kind is GroupKind.STACK for group in over[0].groups)
         if len(over) > 1 or not holds_stack or self.stack is None or self.stack.needed is None:
