@@ -10,6 +10,7 @@ import msgspec
 from colibri import __version__
 from colibri.boards.profile import Board, Holds, MemoryKind, for_regions
 from colibri.calibrate.find import find_calibration
+from colibri.calibrate.fold import folds_of_data
 from colibri.calibrate.sequential import quantise_calibrated
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
@@ -93,6 +94,8 @@ def _built(checkpoint: Checkpoint, options: Options, progress: Progress) -> Grap
         apply_folds(graph, read_folds(graph, options.folds, "recipe"))
     elif options.quantised:
         apply_folds(graph, folds_of_weights(graph))
+        if data is not None:
+            apply_folds(graph, folds_of_data(graph, options.scheme, options.rules, data, progress))
     if asked is None or data is None:
         quantise_graph(graph, options.scheme, options.rules)
     else:

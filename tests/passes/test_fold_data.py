@@ -9,7 +9,7 @@ import pytest
 from make_bad import CONFIG, tiny_mixtral, write_checkpoint
 from small_models import load_graph, write_mixtral, write_sensor
 
-from colibri.calibrate.data import CalibrationData
+from colibri.calibrate.data import Calibration, CalibrationData
 from colibri.calibrate.fold import folds_of_data
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.generate import build_graph
@@ -85,6 +85,16 @@ def test_samples_tell_too(tmp_path: Path) -> None:
     samples = np.random.default_rng(0).standard_normal((64, graph.input_width)).astype(np.float32)
     folds = folds_of_data(graph, Scheme.W8A8, (), CalibrationData(samples=samples))
     assert all(name.startswith("layers.0.experts.") for name in folds)
+
+
+def test_calibration_folds_and_the_recipe_says_how(tmp_path: Path) -> None:
+    folder = hidden_outliers(tmp_path / "m")
+    np.save(tmp_path / "data.npy", DATA.windows)
+    options = Options(calibration=Calibration(tmp_path / "data.npy"))
+    graph = build_graph(Checkpoint.open(folder), options)
+    assert graph.folds["layers.0.experts.3.up"][2] in (5, 6, 7)
+    again = build_graph(Checkpoint.open(folder), Options(calibration=options.calibration, folds=fold_text(graph.folds)))
+    assert np.array_equal(logits(graph), logits(again))
 
 
 def test_without_data_the_ordinary_model_stays(tmp_path: Path) -> None:
