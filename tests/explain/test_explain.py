@@ -53,8 +53,9 @@ def test_what_fits_needs_no_way(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a dense model of the same active size in w8a8 would fit: " in out
 
 
-def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """On a board without RAM for all keys and values: smaller ones, or fewer of them."""
+    monkeypatch.setattr("colibri.explain.explain._MEASURED", 2)
     model = write_mixtral(tmp_path / "m", max_position_embeddings=2048)
     np.save(tmp_path / "t.npy", np.random.default_rng(1).integers(0, 40, 61))
     cut = ["--data", tmp_path / "t.npy", "--window", 12]

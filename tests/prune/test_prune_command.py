@@ -179,6 +179,25 @@ def test_merged_where_that_costs_less(tmp_path: Path, tokens: Path, capsys: pyte
     assert ran.loss - facts["loss"] == pytest.approx(facts["steps"][-1]["lost"], abs=1e-12)
 
 
+def test_the_data_of_a_calibrated_recipe_go_with_it(
+    tmp_path: Path, tokens: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = with_a_dead_expert(tmp_path / "m")
+    calibrated = ["--calibrate", str(tokens), "--rounding", "nearest"]
+    assert main(["generate", str(model), "--board", "stm32f405", "-o", str(tmp_path / "p"), *calibrated]) == 0
+    capsys.readouterr()
+    (tmp_path / "out").mkdir()
+    how = ["--window", 12, "--recipe", tmp_path / "p/recipe.json", "--dead", "--no-eval"]
+    facts = pruned(capsys, model, "--data", tokens, *how, "-o", tmp_path / "out/dead.json")
+    assert facts["proof"]["equal"] == facts["proof"]["rows"] == 60
+    assert (tmp_path / "out/calibration.npz").read_bytes() == (tmp_path / "p/calibration.npz").read_bytes()
+    graph = build_graph(Checkpoint.open(model), parse_recipe(str(tmp_path / "out/dead.json")))
+    assert graph.expert_counts() == (4, 3)
+    (tmp_path / "out/calibration.npz").write_bytes(b"others")
+    code, said = failed(capsys, model, "--data", tokens, *how, "-o", tmp_path / "out/dead.json")
+    assert code == 2 and "is calibration data of another recipe" in said
+
+
 @pytest.mark.parametrize("name", MIXTURES)
 def test_every_family(name: str, tmp_path: Path, tokens: Path, capsys: pytest.CaptureFixture[str]) -> None:
     how = ["--data", tokens, "--window", 12, "--order", "mass", "--drop", 1, "--no-eval", "-o", tmp_path / "r.json"]

@@ -135,6 +135,8 @@ def command(
             progress=progress,
         )
     if output is not None:
+        if pruned.calibration:
+            _write_beside(output, pruned.calibration)
         write_text(output, pruned.recipe.decode())
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(pruned.found), indent=1).decode())
@@ -146,3 +148,22 @@ def command(
         click.echo(f"  colibri build {shown(str(checkpoint), 300)} --board NAME --recipe {name}")
     elif pruned.found.steps:
         click.echo("-o FILE.json writes the recipe")
+
+
+def _write_beside(recipe: Path, calibration: bytes) -> None:
+    """Put the data of a recipe where it looks for them, unless others are there."""
+    from colibri.calibrate.data import FILE_NAME
+    from colibri.errors import UsageError, no_room, shown
+
+    path = recipe.with_name(FILE_NAME)
+    try:
+        if path.exists():
+            if path.read_bytes() != calibration:
+                what = "is calibration data of another recipe"
+                raise UsageError(what, where=shown(str(path), 300), hint="choose another folder with -o")
+            return
+        beside = recipe.with_name(f".{FILE_NAME}")
+        beside.write_bytes(calibration)
+        beside.replace(path)
+    except OSError as error:
+        raise no_room(str(path), error, "choose another -o") from None

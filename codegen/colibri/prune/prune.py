@@ -42,10 +42,11 @@ _HELD = Kept(left=1 << 26, largest=1 << 24)  # weights that stay in memory, some
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was found, and the recipe that does it."""
+    """What was found, and the recipe that does it, with the calibration data that it is for; empty for none."""
 
     found: Pruning
     recipe: bytes
+    calibration: bytes = b""
 
 
 def prune_checkpoint(
@@ -136,7 +137,7 @@ def prune_checkpoint(
         of = cut if test is None else replace(cut, limit=None)
         evaluation = evaluate_checkpoint(path, test or data, [options, final], of, **how)  # type: ignore[arg-type]
         pruning = msgspec.structs.replace(pruning, evaluation=evaluation)
-    return Pruned(pruning, recipe_bytes(after, final))
+    return Pruned(pruning, recipe_bytes(after, final), after.calibration)
 
 
 class _Sizing:
