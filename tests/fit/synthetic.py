@@ -6,9 +6,13 @@ import hashlib
 from concurrent.futures import Executor, Future
 from typing import Any
 
+from colibri.fit.sizes import Sizes
 from colibri.fit.task import Outcome, Task
 from colibri.recipe import parse_recipe
 
+FLASH = 983_040
+_EXPERT = 61_440  # weights
+_BITS = {"w8": 8.0, "w4": 4.25, "w3": 3.25, "w2": 2.25}
 _HARM = {"w8": 0.0, "w4": 0.05, "w3": 0.2, "w2": 0.9}
 
 
@@ -22,6 +26,20 @@ def harm(recipe: str) -> float:
         total += (layer + 1) * _HARM[str(own.coding)] + 0.06 * dropped * (5 - layer) + 0.02 * dropped * dropped
     noise = int.from_bytes(hashlib.sha256(recipe.encode()).digest()[:4]) / 2**32
     return total * (1 + 0.02 * noise)
+
+
+def planned(recipe: str) -> Sizes:
+    """In place of a plan: sections of 4 layers with 8 experts, and code that mixtures have more of."""
+    options = parse_recipe(recipe)
+    sections, codings = {"rest": 150_000}, set()
+    for layer in range(4):
+        own = next((rule.scheme for rule in options.rules if rule.selector.layer == layer), options.scheme)
+        codings.add(own)
+        kept = set(range(8)) - options.drop.get(layer, set())
+        sections |= {f"{layer}.{expert}": round(_EXPERT * _BITS[str(own.coding)] / 8) for expert in kept}
+    weights, code = sum(sections.values()), 8000 + 900 * len(codings)
+    over = max(0, weights + code - FLASH)
+    return Sizes(weights, code, weights + code, 70_000, over, 0, 64, 1, sections)
 
 
 def synthetic(task: Task) -> Outcome:

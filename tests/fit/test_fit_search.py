@@ -1,4 +1,4 @@
-"""The search against every combination, with losses that cost nothing and sizes that are planned in earnest."""
+"""The search against every combination, with losses and sizes that cost nothing."""
 
 from __future__ import annotations
 
@@ -9,33 +9,29 @@ from pathlib import Path
 
 import pytest
 from small_models import SHAKESPEARE, load_graph
-from synthetic import AtOnce, synthetic
+from synthetic import FLASH, AtOnce, planned, synthetic
 
-from colibri.boards.load import load_board
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import opened
 from colibri.fit.search import Limits, Search, front
-from colibri.fit.sizes import Planner, Sizes, reserved
+from colibri.fit.sizes import Sizes
 from colibri.fit.space import Point, Space, make_space, narrowed
 from colibri.fit.split import Part
 from colibri.fit.task import Source, Task
 from colibri.progress import unseen
 
 ONLY = ("experts=w8,w4,w2", "attention=w4", "embedding=w4", "head=w4", "activations=a8", "kv=f16")
-FLASH = 983_040
 
 
 @contextmanager
 def searching(folder: Path, space: Space, budget: int, executor: AtOnce | None = None) -> Iterator[Search]:
-    board = reserved(load_board("stm32f405"), 65536, 32768)
-    planner = Planner(SHAKESPEARE, board, folder / "none")
     source = Source("model", "data", 0, 0, "self", 0)
 
     def recipe(point: Point) -> str:
         return space.recipe(point, context=64)
 
     def sizes(point: Point) -> Sizes | None:
-        return planner.sizes(recipe(point))
+        return planned(recipe(point))
 
     with opened(folder / "journal", "model") as journal:
         evaluator = Evaluator(

@@ -39,6 +39,7 @@ class KernelSet:
         self.folders = folders
         self._root = data_folder("runtime_c") / "kernels"
         self._tiles: dict[tuple[str, str], Tile] = {}
+        self._found: dict[str, str] = {}  # stem to folder
         for folder in folders:
             manifest = self._root / folder / "kernels.toml"
             if not manifest.is_file():
@@ -48,8 +49,11 @@ class KernelSet:
 
     def folder(self, stem: str) -> str:
         """Folder that serves the kernel ``stem``."""
+        if stem in self._found:
+            return self._found[stem]
         for folder in self.folders:
             if (self._root / folder / f"{stem}.h").is_file():
+                self._found[stem] = folder
                 return folder
         raise BadInput(f"no kernel {stem}", where="board", hint="the list of kernel folders ends with portable")
 
