@@ -13,7 +13,7 @@ from synthetic import FLASH, AtOnce, planned, synthetic
 
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import opened
-from colibri.fit.search import Limits, Search, front
+from colibri.fit.search import Search, front
 from colibri.fit.sizes import Sizes
 from colibri.fit.space import Point, Space, make_space, narrowed
 from colibri.fit.split import Part
@@ -25,7 +25,7 @@ ONLY = ("experts=w8,w4,w2", "attention=w4", "embedding=w4", "head=w4", "activati
 
 @contextmanager
 def searching(folder: Path, space: Space, budget: int, executor: AtOnce | None = None) -> Iterator[Search]:
-    source = Source("model", "data", 0, 0, "self", 0)
+    source = Source("model", "data", 0, 0, False, 0)
 
     def recipe(point: Point) -> str:
         return space.recipe(point, context=64)
@@ -44,7 +44,7 @@ def searching(folder: Path, space: Space, budget: int, executor: AtOnce | None =
             seconds=None,
             progress=unseen,
         )
-        yield Search(space, evaluator, sizes, recipe, Limits(FLASH))
+        yield Search(space, evaluator, sizes, recipe, FLASH)
 
 
 def test_the_search_finds_what_brute_force_finds(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_search_finds_what_brute_force_finds(tmp_path: Path) -> None:
         every = itertools.product(*(range(len(axis.values)) for axis in space.axes))
         fitting = [point for point in every if search.fits(point)]
         losses = {
-            point: synthetic(Task(Source("", "", 0, 0, "", 0), search.recipe(point), "search")) for point in fitting
+            point: synthetic(Task(Source("", "", 0, 0, False, 0), search.recipe(point), "search")) for point in fitting
         }
         best = min(losses, key=lambda point: losses[point].loss.mean)
         assert found[0].point == best and found[0].outcome == losses[best]

@@ -38,8 +38,8 @@ BYTES = Bytes()
 @click.option(
     "--calibrate",
     "calibration",
-    metavar="FILE|self",
-    help="Data for scales and rounding; self: the model's own text.  [default: rows of --data of their own]",
+    metavar="FILE|self|none",
+    help="What the best are rounded for; self: the model's own text.  [default: rows of --data of their own]",
 )
 @click.option("-o", "--output", type=FILE, help="Folder of the package.")
 @click.option("--reserve-flash", type=BYTES, metavar="BYTES", help="Flash for the application: 64K.  [default: none]")
@@ -92,7 +92,6 @@ def command(
     toolchain: str,
     sysroot: Path | None,
     cflag: tuple[str, ...],
-    choose: int | None,
     dry_run: bool,
     html: Path | None,
     as_json: bool,
@@ -115,7 +114,7 @@ def command(
     from colibri.fit.search import COUNTED
     from colibri.toolchain.find import find_toolchain
 
-    if dry_run and choose is not None:
+    if dry_run and asked["choose"] is not None:
         raise UsageError("contradict each other", where="--dry-run, --choose")
     if html is not None:
         refuse_unwritable(html)
@@ -136,7 +135,7 @@ def command(
         else:
             from colibri.fit.build import build_chosen
 
-            built = build_chosen(searched, request, installed, choose, progress)
+            built = build_chosen(searched, request, installed, progress)
             fit = built.fit
     if html is not None:
         from colibri.fit.page import render_fit

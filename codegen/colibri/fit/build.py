@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from colibri.errors import DoesNotFit, UsageError
+from colibri.errors import DoesNotFit
 from colibri.fit.fit import Request, Searched
 from colibri.fit.model import Fit
 from colibri.footprint.report import Report
@@ -21,8 +21,6 @@ from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import image_name
 from colibri.toolchain.compiler import Installed
 
-_TRIED = 4  # points whose code may turn out larger than predicted
-
 
 @dataclass(frozen=True)
 class Built:
@@ -33,26 +31,16 @@ class Built:
     report: Report
 
 
-def build_chosen(
-    searched: Searched, request: Request, installed: Installed, choose: int | None, progress: Progress = unseen
-) -> Built:
-    """Build a point of the front: the one asked for, or the one of the least loss that the linker finds room for.
-
-    Args:
-        choose: number in the front, from 1; None for the first.
+def build_chosen(searched: Searched, request: Request, installed: Installed, progress: Progress = unseen) -> Built:
+    """Build the point that was asked for, or the one of the least loss that the linker finds room for.
 
     Raises:
-        UsageError: no such point.
-        DoesNotFit: the code is larger than predicted, and nothing has room.
+        DoesNotFit: the code is larger than predicted, or there are too many instructions, and nothing else was tried.
         ColibriError: as `make_product`.
     """
-    front = searched.fit.front
-    if choose is not None and not 1 <= choose <= len(front):
-        raise UsageError(f"{choose} is none of the {len(front)} on the front", where="--choose")
-    tried = range(min(_TRIED, len(front))) if choose is None else [choose - 1]
     failure: DoesNotFit | None = None
-    for number in tried:
-        options = parse_recipe(front[number].recipe)
+    for number, final in searched.finals.items():
+        options = parse_recipe(searched.fit.front[number].recipe)
         package, report = make_product(
             request.checkpoint, searched.board, options, request.out, installed, progress=progress
         )
@@ -63,7 +51,7 @@ def build_chosen(
             failure = error
             continue
         final = msgspec.structs.replace(
-            searched.finals[number],
+            final,
             regions={region.name: region.used for region in report.regions},
             package=str(request.out),
             instructions=counted[0] if counted else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from pathlib import Path
 
 from colibri.errors import EmulatorFailed
 from colibri.fit.journal import Journal, key_of
@@ -29,6 +30,7 @@ class Evaluator:
         content: str,
         *,
         original: str,
+        calibration: str = "",
         budget: int,
         seconds: float | None,
         progress: Progress,
@@ -38,13 +40,14 @@ class Evaluator:
         Args:
             content: hash of checkpoint, data and generator, of which paths say nothing.
             original: as `Task` has it.
+            calibration: path of the calibration data that recipes name; ``content`` has its hash.
             budget: most evaluations.
             seconds: after which none begins; None for no end.
         """
         self.asked = self.known = 0
         self.budget = budget
         self._source, self._executor, self._journal, self._content = source, executor, journal, content
-        self._original = original
+        self._original, self._calibration = original, calibration
         self._ends = None if seconds is None else time.monotonic() + seconds
         self._progress = progress
         self._found: dict[tuple[str, Part], Outcome] = {}
@@ -79,11 +82,11 @@ class Evaluator:
         for recipe in chosen:
             known = self._journal.get(keys[recipe], Outcome)
             if known is None:
-                task = Task(self._source, recipe, str(part), self._original)
+                task = Task(self._source, self._sent(recipe), str(part), self._original)
                 waiting[self._executor.submit(run_task, task)] = recipe
             else:
                 self._found[recipe, part] = known
-                self.known += 1
+                self.known += not beyond
                 advance(1)
         try:
             for future in as_completed(waiting):
@@ -101,6 +104,12 @@ class Evaluator:
         measured = (self._found.get((recipe, part)) for recipe in recipes)
         return [outcome for outcome in measured if outcome is not None]
 
+    def _sent(self, recipe: str) -> str:
+        """With a path that holds in any folder."""
+        path = self._calibration
+        return recipe.replace(path, str(Path(path).absolute())) if path else recipe
+
     def _key(self, recipe: str, part: Part) -> str:
         source = self._source
-        return key_of(self._content, source.window, source.limit, source.calibration, source.seed, recipe, str(part))
+        word = recipe.replace(self._calibration, "") if self._calibration else recipe
+        return key_of(self._content, source.window, source.limit, source.apart, source.seed, word, str(part))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,14 +11,16 @@ from pathlib import Path
 from colibri.boards.profile import Board, Holds, MemoryKind
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
+from colibri.checkpoint.remote import url_of
 from colibri.errors import UsageError
 from colibri.evaluate.native import find_host
+from colibri.fit.calibration import calibration_file
 from colibri.fit.content import checkpoint_digest, readable_again
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import key_of, opened
 from colibri.fit.lacking import does_not_fit
 from colibri.fit.model import Final, Fit
-from colibri.fit.search import Limits, Search, front
+from colibri.fit.search import Search, front
 from colibri.fit.sizes import Planner, Sizes, reserved
 from colibri.fit.space import Kind, Point, Space, make_space, narrowed
 from colibri.fit.split import Part
@@ -30,6 +34,8 @@ from colibri.paths import generator_digest
 from colibri.progress import Progress, unseen
 from colibri.scratch import scratch_folder
 
+_TRIED = 2  # points of the front whose code may turn out larger than predicted
+_COUNTED = 8  # the same, where instructions are limited
 _PREFILLS = (8, 4, 2)  # that spare RAM may go to
 
 
@@ -41,7 +47,7 @@ class Request:
         board: as its file has it.
         out: folder of the package.
         journal: None puts it beside ``out``.
-        calibration: a file, ``self``, or empty for rows of the data.
+        calibration: a file, ``self``, ``none``, or empty for rows of the data.
         reserve_flash, reserve_ram: bytes for the application; None for what the board file says.
         context: positions that there must be at least; None for the checkpoint's.
         prefill: tokens at once; None for what spare RAM allows.
@@ -49,6 +55,7 @@ class Request:
         only: see `narrowed`.
         budget: evaluations; ``minutes`` bounds the time besides.
         executor, jobs: see `workers`.
+        choose: number of the point that is built, from 1; None for the first that can be.
     """
 
     checkpoint: Path
@@ -71,6 +78,7 @@ class Request:
     seed: int = 0
     executor: str = "processes"
     jobs: int = 0
+    choose: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,12 +87,12 @@ class Searched:
 
     Attributes:
         fit: with nothing built yet.
-        finals: of each point of the front its figures on the final rows.
+        finals: figures on the final rows, of the points of the front that may be built.
         board: less the reserves.
     """
 
     fit: Fit
-    finals: tuple[Final, ...]
+    finals: dict[int, Final]
     board: Board
 
 
@@ -112,17 +120,18 @@ class Planning:
         """With the least context."""
         return self._planner.sizes(self.recipe(point))
 
-    def roomy(self, point: Point, most: int) -> tuple[str, Sizes]:
+    def roomy(self, point: Point, most: int, suffix: str) -> tuple[str, Sizes]:
         """The recipe with as long a context as has room, and then the widest prefill that has.
 
         Args:
             most: positions that the checkpoint has.
+            suffix: of the recipe, which changes no size.
         """
         recipe = self.recipe(point)
         found = self._planner.sizes(recipe)
         assert found is not None
         if not self._tokens:
-            return recipe, found
+            return recipe + suffix, found
         low, high = self._least, most + 1  # the first has room, the second has not
         while high - low > 1:
             middle = (low + high) // 2
@@ -133,7 +142,7 @@ class Planning:
         recipe = self.recipe(point, low, prefill)
         sizes = self._planner.sizes(recipe)
         assert sizes is not None
-        return recipe, sizes
+        return recipe + suffix, sizes
 
     def longest(self, point: Point) -> int:
         """Positions that have room in RAM although the least context has not; 0 where none have."""
@@ -162,51 +171,80 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
     checkpoint = Checkpoint.open(request.checkpoint)
     graph, most = _graph(request, checkpoint)
     find_host()  # before long work
-    with scratch_folder("fit") as scratch:
+    jobs = request.jobs or len(os.sched_getaffinity(0))
+    seconds = None if request.minutes is None else 60 * request.minutes
+    with contextlib.ExitStack() as stack:
+        executor = stack.enter_context(workers(request.executor, jobs))
+        scratch = stack.enter_context(scratch_folder("fit"))
+        space = narrowed(make_space(graph), request.only)
         path, digest = readable_again(request.data, scratch)
         source = Source(
-            checkpoint=str(request.checkpoint),
+            checkpoint=str(request.checkpoint if url_of(request.checkpoint) else request.checkpoint.absolute()),
             data=str(path),
             window=request.window or 0,
             limit=request.limit or 0,
-            calibration=request.calibration,
+            apart=not request.calibration,
             seed=request.seed,
         )
         data = Data.read(source, model_facts(graph), graph.context)
-        space = narrowed(make_space(graph), request.only)
         if any(axis.kind is Kind.DROPPED and axis.values != ("0",) for axis in space.axes):
             space = replace(space, worst_first=worst_first(graph, data.part(Part.LOOK)))
         planning = Planning(request, space, graph, board)
         identity = checkpoint_digest(request.checkpoint)
         content = key_of(identity, digest, generator_digest())
-        journal = request.journal or request.out.with_name(f"{request.out.name}.fit.jsonl")
-        jobs = request.jobs or len(os.sched_getaffinity(0))
-        seconds = None if request.minutes is None else 60 * request.minutes
-        with workers(request.executor, jobs) as executor, opened(journal, identity) as lines:
-            original = scratch / "original"
-            make_original(source, graph.context or None, original)
-            evaluator = Evaluator(
-                source,
-                executor,
-                lines,
-                content,
-                original=str(original),
-                budget=request.budget,
-                seconds=seconds,
-                progress=progress,
-            )
-            limits = Limits(_flash(board), request.max_instructions)
-            work = Search(space, evaluator, planning.sizes, planning.evaluated, limits)
-            best = front(work.run())
-            if not best:
-                smallest = tuple(len(axis.values) - 1 for axis in space.axes)
-                raise does_not_fit(
-                    space, planning.sizes, board, request.max_instructions, lambda: planning.longest(smallest)
-                )
-            rooms = [planning.roomy(one.point, most) for one in best]
-            outcomes = evaluator.measure("final figures", [one.recipe for one in best], Part.FINAL, beyond=True)
-    finals = tuple(Final(one.loss, one.original, one.lost, one.agreement) for one in outcomes)
+        lines = stack.enter_context(opened(request.journal or beside(request.out, ".fit.jsonl"), identity))
+        calibration = calibration_file(
+            request.calibration,
+            graph,
+            data,
+            beside(request.out, ".calibration.npz"),
+            lines,
+            key_of(content, source.limit, source.window, source.seed),
+            progress,
+        )
+        if calibration:
+            content = key_of(content, hashlib.sha256(Path(calibration).read_bytes()).hexdigest())
+        make_original(source, graph.context or None, scratch / "original")
+        evaluator = Evaluator(
+            source,
+            executor,
+            lines,
+            content,
+            original=str(scratch / "original"),
+            calibration=calibration,
+            budget=request.budget,
+            seconds=seconds,
+            progress=progress,
+        )
+        suffix = f":calibrate={calibration}" if calibration else ""
+        work = Search(space, evaluator, planning.sizes, planning.evaluated, _flash(board), calibration=suffix)
+        best = front(work.run())
+        if not best:
+            smallest = tuple(len(axis.values) - 1 for axis in space.axes)
+            raise does_not_fit(space, planning.sizes, board, lambda: planning.longest(smallest))
+        if not 1 <= (request.choose or 1) <= len(best):
+            raise UsageError(f"{request.choose} is none of the {len(best)} on the front", where="--choose")
+        rooms = [planning.roomy(one.point, most, suffix if one.calibrated else "") for one in best]
+        tried = tries(request, len(best))
+        recipes = [best[number].recipe for number in tried]
+        outcomes = evaluator.measure("final figures", recipes, Part.FINAL, beyond=True)
+    finals = {
+        number: Final(one.loss, one.original, one.lost, one.agreement)
+        for number, one in zip(tried, outcomes, strict=True)
+    }
     return Searched(summary(request, checkpoint.name, board, data, work, best, rooms, finals), finals, board)
+
+
+def beside(out: Path, ending: str) -> Path:
+    """A file beside the package's folder."""
+    return out.with_name(f"{out.name}{ending}")
+
+
+def tries(request: Request, count: int) -> list[int]:
+    """Points of the front that are built until one has room in earnest, and keeps to the limit of instructions."""
+    if request.choose is not None:
+        return [request.choose - 1]
+    return list(range(min(count, _TRIED if request.max_instructions is None else _COUNTED)))
 
 
 def _graph(request: Request, checkpoint: Checkpoint) -> tuple[Graph, int]:

@@ -11,22 +11,18 @@ from colibri.fit.space import Kind, Point, Space
 
 
 def does_not_fit(
-    space: Space, sizes: Callable[[Point], Sizes | None], board: Board, limit: int | None, contexts: Callable[[], int]
+    space: Space, sizes: Callable[[Point], Sizes | None], board: Board, contexts: Callable[[], int]
 ) -> DoesNotFit:
     """Return (not raise) the error.
 
     Args:
-        limit: instructions; None without a limit.
         contexts: the most positions that have room in RAM; 0 for none.
     """
     smallest = tuple(len(axis.values) - 1 for axis in space.axes)
     found = sizes(smallest)
-    if found is None or (found.fits and limit is None):
+    if found is None or found.fits:
         what = "no recipe that was tried fits"
         return DoesNotFit(what, where=board.id, hint="give more --budget, or allow more with --only")
-    if found.fits:
-        what = f"no recipe that has room takes {limit:,} instructions or fewer, as predicted"
-        return DoesNotFit(what, where=board.id, hint="raise --max-instructions, or allow more with --only")
     lacks, hints = [], []
     if found.flash_over:
         lacks.append(f"{in_bytes(found.flash_over)} of flash")

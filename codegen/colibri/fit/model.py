@@ -21,13 +21,12 @@ class Choice(msgspec.Struct, frozen=True):
         prefill: tokens at once; 0 for samples.
         loss: on the rows of the search.
         lost: above the original, paired.
-        final: the same on the rows that are kept for the final figures.
+        final: the same on the rows that are kept for the final figures; only of those that may be built.
         distance: from the original: nats of divergence, or the mean squared difference of outputs.
-        predicted: the distance that single moves promised.
+        predicted: the distance that single moves promised, without calibration.
         agreement: share of the rows where the largest output is the original's.
         values: word on each axis.
         dropped: layer to the experts left out.
-        instructions: predicted, for a token or a call; None where nobody asked.
     """
 
     recipe: str
@@ -40,13 +39,12 @@ class Choice(msgspec.Struct, frozen=True):
     prefill: int
     loss: Estimate
     lost: Estimate
-    final: Estimate
+    final: Estimate | None
     distance: float
-    predicted: float | None
+    predicted: float
     agreement: float
     values: dict[str, str] = {}
     dropped: dict[str, list[int]] = {}
-    instructions: int | None = None
 
 
 class Other(msgspec.Struct, frozen=True):
@@ -116,7 +114,7 @@ class Final(msgspec.Struct, frozen=True):
         loss, lost: and what the original has.
         regions: bytes in the linked image, by region, without the reserve.
         package: folder.
-        instructions: counted by the emulator; None where it has no counter.
+        instructions: counted by the emulator for a ``unit``; None where there is no limit of them.
     """
 
     loss: Estimate
@@ -137,7 +135,7 @@ class Fit(msgspec.Struct, frozen=True):
         measure: what loss is, in words.
         points: that there are in the space.
         evaluated: recipes, of which the journal knew ``known``.
-        front: best in loss, flash, memory and instructions; the least loss first.
+        front: best in loss, flash and memory; the least loss first.
         chosen: index into ``front``.
         final: None where nothing was built.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from colibri.emit.templates import render
 from colibri.fit.model import Choice, Fit, Other
-from colibri.fit.table import figure, measured
+from colibri.fit.table import agreeing, brief, figure, measured
 from colibri.paths import data_folder
 
 _WIDTH, _HEIGHT = 1040, 460
@@ -78,12 +78,14 @@ def render_fit(found: Fit) -> str:
             "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             "chosen": found.front[found.chosen],
             "figure": figure,
+            "brief": brief,
+            "choosing": agreeing(found),
             "measured": measured,
             "frame": {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "top": _TOP, "right": _RIGHT, "down": _DOWN},
             "columns": [(across.at(value), f"{value / 1000:,.0f}") for value in across.ticks()],
             "rows": [(upward.at(value), f"{round(value, 6) + 0.0:g}") for value in upward.ticks()],
             "others": [
-                Dot(across.at(one.flash), upward.at(one.lost), 0, False, one.recipe, _others_about(found, one))
+                Dot(across.at(one.flash), upward.at(one.lost), 0, False, brief(one.recipe), _others_about(found, one))
                 for one in found.others
             ],
             "front": front,
@@ -124,7 +126,7 @@ def _dot(found: Fit, number: int, choice: Choice, across: Scale, upward: Scale) 
         upward.at(choice.lost.mean),
         number + 1,
         number == found.chosen,
-        f"{number + 1}: {choice.recipe}",
+        f"{number + 1}: {brief(choice.recipe)}",
         about,
         upward.at(low),
         upward.at(high),

@@ -14,26 +14,14 @@ from colibri.fit.space import Point, Space, moved
 from colibri.fit.split import Part
 from colibri.fit.task import Outcome
 
-COUNTED = ("single moves", "candidates", "smaller ones", "neighbours", "final figures")
+COUNTED = ("single moves", "candidates", "smaller ones", "neighbours", "rounded together", "final figures")
 _PROMISING = 12  # candidates that are evaluated before the neighbours of the best
 _SMALLER = 6  # points below the limit, so that the front is one
 _SPARE = 12  # points that are planned besides, since some have no room
 _LEAST_STEP = 64  # bytes
 _NEIGHBOURS = 8  # evaluated in a round
+_CALIBRATED = 4  # of the best, whose weights are rounded for calibration data, which takes longer
 _ATTEMPTS = 5  # to leave more room for code
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a point must keep to.
-
-    Attributes:
-        flash: bytes for weights and code; None without a limit.
-        instructions: for a token or a call; None without a limit.
-    """
-
-    flash: int | None
-    instructions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,15 +30,16 @@ class Found:
 
     Attributes:
         recipe: as it was evaluated, without what no bit depends on.
-        predicted: its distance from the original, as single moves promised; None where it was not predicted.
+        predicted: its distance from the original, as single moves promised, with weights rounded to nearest.
+        calibrated: whether its weights are rounded for calibration data.
     """
 
     point: Point
     recipe: str
     sizes: Sizes
     outcome: Outcome
-    predicted: float | None = None
-    instructions: int | None = None
+    predicted: float
+    calibrated: bool = False
 
     @property
     def order(self) -> tuple[float, float, int]:
@@ -65,29 +54,33 @@ class Search:
     Attributes:
         sizes: plans a point; None for one that cannot be.
         recipe: of a point, as it is evaluated.
-        instructions: predicted for a point; None where nobody asked.
+        flash: bytes for weights and code; None without a limit.
+        calibration: what the recipe of a point gets for calibrated weights; empty for none.
+        found: by point, and whether it is calibrated.
     """
 
     space: Space
     evaluator: Evaluator
     sizes: Callable[[Point], Sizes | None]
     recipe: Callable[[Point], str]
-    limits: Limits
-    instructions: Callable[[Point], int | None] = lambda point: None
+    flash: int | None
+    calibration: str = ""
     harms: Harms = field(default_factory=Harms)
-    found: dict[Point, Found] = field(default_factory=dict)
+    found: dict[tuple[Point, bool], Found] = field(default_factory=dict)
 
     def run(self) -> list[Found]:
         """Every point that was evaluated and fits, the least loss first; empty where none does."""
         self.single_moves()
         weights = self.weights()
         groups = Groups.make(self.space, weights, self.harms)
-        best = self.promising(groups, _PROMISING, self.limits.flash)
+        best = self.promising(groups, _PROMISING, self.flash)
         if not best:
             return []
         self.evaluate("candidates", best)
         self.evaluate("smaller ones", self.smaller(groups))
         self.refine(weights)
+        if self.calibration:
+            self.evaluate("rounded together", self._worth_calibrating(), calibrated=True)
         return self.ranked()
 
     def ranked(self) -> list[Found]:
@@ -95,14 +88,9 @@ class Search:
         return sorted((one for one in self.found.values() if self.fits(one.point)), key=lambda one: one.order)
 
     def fits(self, point: Point) -> bool:
-        """Whether a point has room, as planned, and keeps to the limit of instructions."""
+        """Whether a point has room, as planned."""
         sizes = self.sizes(point)
-        if sizes is None or not sizes.fits:
-            return False
-        if self.limits.instructions is None:
-            return True
-        count = self.instructions(point)
-        return count is not None and count <= self.limits.instructions
+        return sizes is not None and sizes.fits
 
     # ---- single moves ----
 
@@ -195,16 +183,16 @@ class Search:
             centre = ranked[0]
             if centre.point in looked:
                 break
-            near = [point for point in self._near(centre.point) if point not in self.found]
+            near = [point for point in self._near(centre.point) if (point, False) not in self.found]
             near.sort(key=lambda point: (self._step(centre, point), point))
             able = (point for point in near if self._may_fit(weights, point) and self.fits(point))
             self.evaluate("neighbours", list(itertools.islice(able, _NEIGHBOURS)))
-            if self.ranked()[0] is centre:
+            if self.ranked()[0].point == centre.point:
                 looked.add(centre.point)
 
     def _may_fit(self, weights: Weights, point: Point) -> bool:
         """Whether its weights alone have room, which takes no planning."""
-        return self.limits.flash is None or weights.total(self.space, point) <= self.limits.flash
+        return self.flash is None or weights.total(self.space, point) <= self.flash
 
     def _step(self, centre: Found, point: Point) -> float:
         """Predicted distance, from what was measured of the centre."""
@@ -216,22 +204,29 @@ class Search:
         twos = (two for one in ones for two in self.space.moves(one))
         return dict.fromkeys(near for near in (*ones, *twos) if near != point)
 
-    def evaluate(self, what: str, points: Sequence[Point]) -> None:
+    def _worth_calibrating(self) -> list[Point]:
+        """The best points, by their loss and by their distance: both are measured with some error."""
+        ranked = self.ranked()
+        nearest = sorted(ranked, key=lambda one: one.outcome.distance)
+        mixed = (one.point for pair in zip(ranked, nearest, strict=True) for one in pair)
+        return list(dict.fromkeys(mixed))[:_CALIBRATED]
+
+    def evaluate(self, what: str, points: Sequence[Point], *, calibrated: bool = False) -> None:
         """Measure points that fit on all rows of the search."""
-        recipes = [self.recipe(point) for point in points]
+        recipes = [self.recipe(point) + (self.calibration if calibrated else "") for point in points]
         self.evaluator.measure(what, recipes, Part.SEARCH)
         for point, recipe in zip(points, recipes, strict=True):
             outcome, sizes = self.evaluator.found(recipe, Part.SEARCH), self.sizes(point)
             if outcome is not None and sizes is not None:
-                predicted = self.harms.total(point)
-                self.found[point] = Found(point, recipe, sizes, outcome, predicted, self.instructions(point))
+                one = Found(point, recipe, sizes, outcome, self.harms.total(point), calibrated)
+                self.found[point, calibrated] = one
 
 
 def front(found: Sequence[Found]) -> list[Found]:
-    """Points than which none is better in flash, memory, loss and instructions at once; the least loss first."""
+    """Points than which none is better in flash, memory and loss at once; the least loss first."""
 
     def figures(one: Found) -> tuple[float, ...]:
-        return one.outcome.loss.mean, one.sizes.flash, one.sizes.memory, one.instructions or 0
+        return one.outcome.loss.mean, one.sizes.flash, one.sizes.memory
 
     def beaten(one: Found) -> bool:
         own = figures(one)

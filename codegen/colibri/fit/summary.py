@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from colibri.boards.profile import Board, Holds
@@ -27,7 +27,7 @@ def summary(
     search: Search,
     best: Sequence[Found],
     rooms: Sequence[tuple[str, Sizes]],
-    finals: Sequence[Final],
+    finals: Mapping[int, Final],
 ) -> Fit:
     """The whole of a search, with nothing built.
 
@@ -36,7 +36,7 @@ def summary(
         board: less the reserves.
         best: the front.
         rooms: of each its recipe and sizes with as much context as has room.
-        finals: of each its figures on the final rows.
+        finals: by number, figures on the final rows of some of them.
     """
     others = [one for one in search.ranked() if one not in best]
     measure, unit = _measure(data)
@@ -55,7 +55,10 @@ def summary(
         evaluated=search.evaluator.asked,
         known=search.evaluator.known,
         original=best[0].outcome.original,
-        front=tuple(_choice(search, one, room, final) for one, room, final in zip(best, rooms, finals, strict=True)),
+        front=tuple(
+            _choice(search, one, room, finals.get(number))
+            for number, (one, room) in enumerate(zip(best, rooms, strict=True))
+        ),
         others=tuple(
             Other(one.recipe, one.sizes.flash, one.sizes.memory, one.outcome.loss.mean, one.outcome.lost.mean)
             for one in others
@@ -66,7 +69,7 @@ def summary(
     )
 
 
-def _choice(search: Search, one: Found, room: tuple[str, Sizes], final: Final) -> Choice:
+def _choice(search: Search, one: Found, room: tuple[str, Sizes], final: Final | None) -> Choice:
     recipe, sizes = room
     return Choice(
         recipe=recipe,
@@ -79,13 +82,12 @@ def _choice(search: Search, one: Found, room: tuple[str, Sizes], final: Final) -
         prefill=sizes.prefill,
         loss=one.outcome.loss,
         lost=one.outcome.lost,
-        final=final.lost,
+        final=final.lost if final else None,
         distance=one.outcome.distance,
         predicted=one.predicted,
         agreement=one.outcome.agreement,
         values={axis.name: search.space.value(one.point, index) for index, axis in enumerate(search.space.axes)},
         dropped={str(layer): ids for layer, ids in search.space.dropped(one.point).items()},
-        instructions=one.instructions,
     )
 
 
@@ -96,8 +98,8 @@ def _measure(data: Data) -> tuple[str, str]:
     if data.whole.classes is not None:
         return "wrong classes", "share of the samples"
     if data.whole.values is not None:
-        return "mean absolute error", "as the outputs"
-    return "mean absolute difference from the original", "as the outputs"
+        return "mean absolute error", "units of the outputs"
+    return "mean absolute difference from the original", "units of the outputs"
 
 
 def _regions(before: Board, after: Board) -> tuple[Region, ...]:
@@ -119,7 +121,7 @@ def _rows(request: Request, data: Data) -> Rows:
         look=counts[Part.LOOK],
         search=counts[Part.SEARCH],
         final=counts[Part.FINAL],
-        calibration=request.calibration or ("rows of the data of its own" if split.apart else "the rows of the search"),
+        calibration=request.calibration or ("rows of the data of its own" if split.apart else "rows of the search"),
         fresh=split.fresh,
         window=whole.window if isinstance(whole, TokenData) else 0,
     )

@@ -54,16 +54,14 @@ def _facts(found: Fit) -> list[str]:
 
 
 def _front(found: Fit) -> Table:
-    tokens = found.rows.kind == "tokens"
-    counted = any(choice.instructions is not None for choice in found.front)
+    tokens, choosing = found.rows.kind == "tokens", agreeing(found)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for title in ("", "flash,\nbytes", "memory,\nbytes", *(["context"] if tokens else [])):
         table.add_column(title, justify="right", no_wrap=True)
     for title in (
         "lost in\nthe search",
         "lost on the\nfinal rows",
-        "same\ntop 1, %",
-        *(["instructions"] if counted else []),
+        *(["same\ntop 1, %"] if choosing else []),
     ):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("recipe", overflow="fold")
@@ -71,9 +69,9 @@ def _front(found: Fit) -> Table:
         choice = found.front[number]
         cells = [f"{'▸' if number == found.chosen else ' '}{number + 1}", f"{choice.flash:,}", f"{choice.memory:,}"]
         cells += [f"{choice.context:,}"] if tokens else []
-        cells += [figure(choice.lost), figure(choice.final), f"{100 * choice.agreement:.1f}"]
-        cells += [_count(choice)] if counted else []
-        table.add_row(*cells, printable(choice.recipe), style="bold" if number == found.chosen else "")
+        cells += [figure(choice.lost), figure(choice.final) if choice.final else ""]
+        cells += [f"{100 * choice.agreement:.1f}"] if choosing else []
+        table.add_row(*cells, brief(choice.recipe), style="bold" if number == found.chosen else "")
     return table
 
 
@@ -89,23 +87,47 @@ def _shown(found: Fit) -> Sequence[int]:
 def notes(found: Fit) -> list[str]:
     """What the figures mean."""
     shown = len(_shown(found))
-    lines = [f"lost: {found.measure} above the original's, in {found.unit}; ± 95 %, paired; flash with predicted code"]
+    lines = [f"lost: {found.measure} above the original's, {found.unit}; ± 95 %, paired; flash with predicted code"]
+    lines += [f"calibrated: weights rounded for {_calibration(found)}"] if _calibrated(found) else []
     if shown < len(found.front):
         lines.append(f"{shown} of {len(found.front)} points that nothing beats in loss, flash and memory at once")
     return lines
 
 
+def agreeing(found: Fit) -> bool:
+    """Whether the largest output means something."""
+    return not found.measure.startswith("mean")
+
+
+def brief(recipe: str) -> str:
+    """The recipe without the path of its calibration data.
+
+    >>> brief("w4a8:kv=f16:calibrate=build/x.calibration.npz")
+    'w4a8:kv=f16:calibrated'
+    """
+    before, calibrate, _ = recipe.partition(":calibrate=")
+    return printable(before) + (":calibrated" if calibrate else "")
+
+
+def _calibrated(found: Fit) -> bool:
+    return any(":calibrate=" in choice.recipe for choice in found.front)
+
+
+def _calibration(found: Fit) -> str:
+    return "the model's own text" if found.rows.calibration == "self" else found.rows.calibration
+
+
 def _print_final(found: Fit, choice: Choice, final: Final, console: Console) -> None:
     for region in found.regions:
         if (used := final.regions.get(region.name)) and region.limit:
-            console.print(_bar(region, used))
+            console.print(_bar(region, used), soft_wrap=True)
     lost = f"{figure(final.lost)} {found.unit}"
     console.print(
         Text.assemble(
             (f"{found.measure} {measured(final.loss)}", "bold"),
             f" where the original has {measured(final.original)}: ",
             (lost, "bold"),
-            f" lost; the same first choice in {100 * final.agreement:.1f} %",
+            f" lost; the same first choice in {100 * final.agreement:.1f} %" if agreeing(found) else " lost",
         ),
         soft_wrap=True,
     )
@@ -113,6 +135,7 @@ def _print_final(found: Fit, choice: Choice, final: Final, console: Console) -> 
     if final.instructions is not None:
         console.print(f"{final.instructions:,} instructions per {final.unit}, counted by the emulator")
     if final.package:
+        console.print(f"recipe: {printable(choice.recipe)}", soft_wrap=True)
         console.print(f"package: {printable(final.package)}", soft_wrap=True)
 
 
@@ -147,7 +170,3 @@ def figure(value: Estimate) -> str:
 def measured(value: Estimate) -> str:
     """A loss in as many digits as it is worth."""
     return f"{value.mean:.4f}" if abs(value.mean) < 100 else f"{value.mean:,.1f}"
-
-
-def _count(choice: Choice) -> str:
-    return "" if choice.instructions is None else f"{choice.instructions:,}"

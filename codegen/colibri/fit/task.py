@@ -36,7 +36,7 @@ class Source(msgspec.Struct, frozen=True):
         checkpoint, data: paths; a worker elsewhere must see them too.
         window: tokens behind an empty context; 0 for samples, and where the data says it.
         limit: most tokens or samples of the file; 0 for all.
-        calibration: file, or ``self``; empty for rows of the data, where it is needed.
+        apart: whether some rows are for the calibration.
         seed: of the split.
     """
 
@@ -44,7 +44,7 @@ class Source(msgspec.Struct, frozen=True):
     data: str
     window: int
     limit: int
-    calibration: str
+    apart: bool
     seed: int
 
 
@@ -179,7 +179,7 @@ class Data:
     @cached_property
     def split(self) -> Split:
         """Which rows are for what."""
-        return split_rows(self.count, calibrating=not self._source.calibration, seed=self._source.seed)
+        return split_rows(self.count, calibrating=self._source.apart, seed=self._source.seed)
 
     def part(self, part: Part) -> TokenData | SampleData:
         """Some rows."""

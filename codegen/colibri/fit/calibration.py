@@ -1,0 +1,84 @@
+"""Calibration data of a search: one file beside the output, which its recipes name and the package takes along."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from colibri.calibrate.data import OWN, SAMPLES, TOKENS, CalibrationData, read_calibration
+from colibri.calibrate.own_text import own_text
+from colibri.checkpoint.untrusted import is_there, read_bounded
+from colibri.errors import UsageError, no_room, shown
+from colibri.evaluate.data import TokenData
+from colibri.fit.journal import Journal, key_of
+from colibri.fit.split import Part
+from colibri.fit.task import Data
+from colibri.graph.graph import Graph, ModelKind
+from colibri.progress import Progress
+
+NONE = "none"
+_OTHER = "choose another -o"
+_MOST_BYTES = 512 << 20
+
+
+class _Written(msgspec.Struct, frozen=True):
+    sha256: str
+
+
+def calibration_file(
+    asked: str, graph: Graph, data: Data, path: Path, journal: Journal, content: str, progress: Progress
+) -> str:
+    """Write the data, unless it is there: the file that recipes name; empty where nothing is calibrated.
+
+    Its rows are as long as the least context, so that a longer one changes no bit.
+
+    Args:
+        asked: a file, ``self``, ``none``, or empty for rows of the data.
+        graph: in fp32.
+        path: of the file.
+        content: hash of what it depends on.
+
+    Raises:
+        BadInput, UsageError: as `read_calibration` and `own_text`.
+    """
+    if asked == NONE:
+        return ""
+    if ":" in str(path):
+        raise UsageError("recipes name this path, which has no ':' then", where=shown(str(path), 300), hint=_OTHER)
+    key = key_of(content, "calibration", asked, graph.context)
+    known = journal.get(key, _Written)
+    if known is not None and is_there(path):
+        raw = read_bounded(path, _MOST_BYTES)
+        if hashlib.sha256(raw).hexdigest() == known.sha256:
+            return str(path)
+    raw = _made(asked, graph, data, progress).packed()
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(raw)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise no_room(str(path), error, _OTHER) from None
+    journal.put(key, "", _Written(hashlib.sha256(raw).hexdigest()))
+    return str(path)
+
+
+def _made(asked: str, graph: Graph, data: Data, progress: Progress) -> CalibrationData:
+    most = SAMPLES if graph.kind is ModelKind.SAMPLES else TOKENS
+    if asked == OWN:
+        return own_text(graph, most, progress=progress)
+    if asked:
+        return read_calibration(Path(asked), graph, most)
+    rows = data.part(Part.CALIBRATION)
+    if not isinstance(rows, TokenData):
+        return CalibrationData(samples=rows.x[:most])
+    if graph.source:
+        pairs = [(window.source, window.inputs) for window in rows.windows if window.source is not None]
+        return CalibrationData(pairs=tuple(pairs))
+    length = min(window.inputs.size for window in rows.windows)
+    windows = np.stack([window.inputs[:length] for window in rows.windows])
+    return CalibrationData(windows=windows[: max(1, most // length)])
