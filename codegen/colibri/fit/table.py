@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from colibri.errors import printable
@@ -22,7 +21,7 @@ def print_fit(found: Fit, console: Console) -> None:
     for line in _facts(found):
         console.print(Text(line, style="dim"), soft_wrap=True)
     console.print()
-    console.print(_front(found))
+    _print_front(found, console)
     for line in notes(found):
         console.print(Text(line, style="dim"), soft_wrap=True)
     if found.final is not None:
@@ -53,26 +52,45 @@ def _facts(found: Fit) -> list[str]:
     ]
 
 
-def _front(found: Fit) -> Table:
+def _print_front(found: Fit, console: Console) -> None:
+    """A line of figures for each point, and one of what was chosen."""
     tokens, choosing = found.rows.kind == "tokens", agreeing(found)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for title in ("", "flash,\nbytes", "memory,\nbytes", *(["context"] if tokens else [])):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in (
-        "lost in\nthe search",
-        "lost on the\nfinal rows",
-        *(["same\ntop 1, %"] if choosing else []),
-    ):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("recipe", overflow="fold")
+    heads = ["flash", "memory", *(["context"] if tokens else []), "lost in the search", "lost on final rows"]
+    heads += ["same top 1"] if choosing else []
+    rows = []
     for number in _shown(found):
         choice = found.front[number]
-        cells = [f"{'▸' if number == found.chosen else ' '}{number + 1}", f"{choice.flash:,}", f"{choice.memory:,}"]
-        cells += [f"{choice.context:,}"] if tokens else []
-        cells += [figure(choice.lost), figure(choice.final) if choice.final else ""]
-        cells += [f"{100 * choice.agreement:.1f}"] if choosing else []
-        table.add_row(*cells, brief(choice.recipe), style="bold" if number == found.chosen else "")
-    return table
+        cells = [f"{choice.flash:,}", f"{choice.memory:,}", *([f"{choice.context:,}"] if tokens else [])]
+        cells += [figure(choice.lost), figure(choice.final) if choice.final else "–"]
+        cells += [f"{100 * choice.agreement:.1f} %"] if choosing else []
+        rows.append(cells)
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+    console.print(Text(f"    {line(heads)}", style="dim"), soft_wrap=True)
+    for number, cells in zip(_shown(found), rows, strict=True):
+        chosen = number == found.chosen
+        mark = f"{'▸' if chosen else ' '}{number + 1:>2} "
+        console.print(Text(mark + line(cells), style="bold" if chosen else ""), soft_wrap=True)
+        console.print(Text(f"      {_choices(found.front[number])}", style="" if chosen else "dim"), soft_wrap=True)
+
+
+def _choices(choice: Choice) -> str:
+    """``experts w4 w3 w4 w3 · attention w4 · a8 · kv f16 · dropped 0 4 1 2``, layer by layer, without what is usual."""
+    found: dict[str, list[str]] = {}
+    for axis, value in choice.values.items():
+        found.setdefault(axis.rpartition(".")[2], []).append(value)
+    parts = []
+    for name in sorted(found, key=lambda one: (one != "experts", one == "dropped")):
+        values = found[name] if len(set(found[name])) > 1 else found[name][:1]
+        if name == "activations":
+            parts.append(values[0])
+        elif name != "dropped" or values != ["0"]:
+            parts.append(f"{name} {' '.join(values)}")
+    parts += [f"prefill {choice.prefill}"] if choice.prefill > 1 else []
+    return " · ".join([*parts, *(["calibrated"] if ":calibrate=" in choice.recipe else [])])
 
 
 def _shown(found: Fit) -> Sequence[int]:
