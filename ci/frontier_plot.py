@@ -1,4 +1,4 @@
-"""The plot of docs/frontier.md as SVG: bytes against nats lost, both logarithmic, a panel for each model."""
+"""The plot of docs/frontier.md as SVG: bytes against loss, both logarithmic, panels two in a row."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 460, 400, 62, 40, 14, 48
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 560, 400, 62, 40, 44, 48
 COLOURS = {"Colibri": "#0b7a75", "llama.cpp": "#b5651d"}
 BYTES = (600_000, 800_000, 1_000_000, 1_200_000, 1_500_000, 2_000_000, 2_500_000, 3_000_000, 4_000_000, 5_000_000)
 
 
 @dataclass(frozen=True)
 class Series:
-    """One program's points: name, bytes and nats lost."""
+    """One program's points: name, bytes and loss."""
 
     name: str
     points: list[tuple[str, int, float]]
@@ -33,15 +33,19 @@ class Plot:
     """A panel; losses below ``smallest`` stand at its lower edge."""
 
     title: str
+    label: str
     series: list[Series]
     smallest: float
 
 
 def draw(plots: list[Plot]) -> str:
-    """The picture, panels side by side."""
-    panels = "\n".join(_panel(plot, number * WIDTH) for number, plot in enumerate(plots))
+    """The picture."""
+    panels = "\n".join(
+        f'<g transform="translate(0 {number // 2 * HEIGHT})">\n{_panel(plot, number % 2 * WIDTH)}\n</g>'
+        for number, plot in enumerate(plots)
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(plots)} {HEIGHT}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * 2} {HEIGHT * -(-len(plots) // 2)}" '
         'font-family="sans-serif" font-size="11">\n'
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n{panels}\n</svg>\n'
     )
@@ -50,7 +54,7 @@ def draw(plots: list[Plot]) -> str:
 def _panel(plot: Plot, shift: int) -> str:
     points = [point for series in plot.series for point in series.points]
     sizes = [size for _, size, _ in points]
-    low, high = min(sizes) / 1.06, max(sizes) * 1.06
+    low, high = min(sizes) / 1.25, max(sizes) * 1.03
     top = max(loss for _, _, loss in points) * 1.3
 
     def x(size: float) -> float:
@@ -74,25 +78,21 @@ def _panel(plot: Plot, shift: int) -> str:
                 lines.append(_text(shift + LEFT - 5, y(decade * times) + 4, f"{decade * times:g}", "end"))
         decade *= 10
     lines.append(_text(shift + LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 12, "MB", "middle"))
-    lines.append(_text(shift + 6, TOP - 10, f"nats a token lost; {plot.smallest:g} stands for less, too", "start"))
+    lines.append(_text(shift + 6, TOP - 10, plot.label, "start"))
     for number, series in enumerate(plot.series):
         colour = COLOURS[series.name]
         path = " ".join(f"{x(size):.1f},{y(loss):.1f}" for _, size, loss in series.lowest)
         lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         for name, size, loss in series.points:
             lines.append(f'<circle cx="{x(size):.1f}" cy="{y(loss):.1f}" r="3" fill="{colour}"/>')
-            below = series.name == "Colibri"
-            anchor = "end" if below else "start"
-            lines.append(
-                _text(
-                    x(size) + (-5 if below else 5),
-                    y(loss) + (10 if below else -4),
-                    name.split(",")[0],
-                    anchor,
-                    colour,
-                    9,
-                )
-            )
+            first, at = name.split(",")[0].replace(":calibrate=self", " calibrated"), (x(size), y(loss))
+            if series.name != "Colibri":
+                lines.append(_text(at[0] + 5, at[1] - 4, first, "start", colour, 9))
+            elif loss > plot.smallest:
+                lines.append(_text(at[0] - 6, at[1] + 3, first, "end", colour, 9))
+            else:  # at the edge: one above the other, from left to right
+                edge = sorted(one for _, one, other in series.points if other <= plot.smallest)
+                lines.append(_text(at[0], at[1] - 7 - 11 * (edge.index(size) % 5), first, "middle", colour, 9))
         legend = shift + WIDTH - RIGHT - 80
         lines.append(f'<circle cx="{legend}" cy="{TOP + 12 + 16 * number}" r="4" fill="{colour}"/>')
         lines.append(_text(legend + 9, TOP + 16 + 16 * number, series.name, "start", colour))

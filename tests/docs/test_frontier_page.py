@@ -1,9 +1,10 @@
-"""ci/frontier and ci/outlier-model: what they compute, and that folding is the default."""
+"""ci/frontier and ci/outlier-model: what they compute, and that the page has the bars that it claims."""
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import re
 import sys
 import xml.etree.ElementTree
 from pathlib import Path
@@ -20,6 +21,7 @@ from colibri.graph.scheme import Scheme
 from colibri.options import Options
 
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/frontier.md").read_text(encoding="utf-8")
 
 
 def load_script(name: str) -> ModuleType:
@@ -62,9 +64,9 @@ def test_the_plot_is_a_picture_with_every_point() -> None:
         frontier.Series("Colibri", [("a<b", 1_000_000, 0.01)]),
         frontier.Series("llama.cpp", [("x", 1_500_000, -1.0)]),
     ]
-    picture = xml.etree.ElementTree.fromstring(frontier.draw([frontier.Plot("one", series, 1e-4)] * 2))
+    picture = xml.etree.ElementTree.fromstring(frontier.draw([frontier.Plot("one", "lost", series, 1e-4)] * 3))
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts.count("a<b") == texts.count("x") == 2
+    assert texts.count("a<b") == texts.count("x") == 3
 
 
 def test_outliers_cost_nothing_by_default(tmp_path: Path) -> None:
@@ -88,3 +90,17 @@ def test_outliers_cost_nothing_by_default(tmp_path: Path) -> None:
     plain, folded, left = (float((np.exp(exact) * (exact - one)).sum(axis=1).mean()) for one in made)
     assert folded < 1.3 * plain
     assert left > 10 * plain
+
+
+def test_the_default_loses_little_with_outliers() -> None:
+    row = re.search(r"^\| w8a8 \| ([+-][\d.]+) \| ([+-][\d.]+) \| ([+-][\d.]+) \|$", PAGE, re.M)
+    assert row is not None
+    plain, left, folded = map(float, row.groups())
+    assert plain < 0.005 and folded < 0.005 < left
+
+
+def test_the_page_has_every_recipe_and_what_llama_cpp_falls_back_to() -> None:
+    plain, outliers, _ = PAGE.split("\n## ")[-3:]
+    for table, words in ((plain, frontier.RECIPES), (outliers, frontier.OUTLIER_RECIPES)):
+        assert all(f"| **{word}** |" in table for word in words)
+        assert re.search(r"^\| llama.cpp Q4_0 \| 1,391,168 \| .*21 Q4_0", table, re.M)
