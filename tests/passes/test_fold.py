@@ -175,6 +175,21 @@ def test_a_large_norm_weight_before_ordinary_columns_stays(tmp_path: Path) -> No
     assert folds_of_weights(imported(tmp_path / "m")) == {}
 
 
+def test_outliers_that_have_to_stay_are_named(tmp_path: Path) -> None:
+    config = CONFIG | {"tie_word_embeddings": True}
+    arrays = tiny_mixtral(config, 20)
+    del arrays["lm_head.weight"]
+    arrays["model.norm.weight"][:] = 1
+    arrays["model.norm.weight"][[2, 3]] = 40
+    write_checkpoint(tmp_path / "m", config, arrays)
+    graph = imported(tmp_path / "m")
+    assert folds_of_weights(graph) == {}
+    assert graph.warnings == [
+        "final_norm: 2 of its weights stand out by 16 times or more, and their scales cannot be folded: "
+        "embedding is used elsewhere"
+    ]
+
+
 def test_folded_outliers_cost_nothing(tmp_path: Path) -> None:
     """In 8 bits, with a power of two, the folded model has the bits of the one without outliers."""
     plain = write_mixtral(tmp_path / "plain")

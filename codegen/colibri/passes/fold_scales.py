@@ -19,6 +19,7 @@ from colibri.passes.fold import Folds
 from colibri.passes.fold_places import Place, PlaceKind, find_places
 
 _STANDS_OUT = 4.0  # times, or a part, of the middle one
+_OUTLIER = 16.0  # times: worth a warning where nothing can be done
 _LOOKED_AT = 1 << 22  # weights of the matrices behind a norm, by their first rows
 _LEAST_ROWS = 8
 _FARTHEST = 16  # octaves
@@ -27,19 +28,31 @@ _FARTHEST = 16  # octaves
 def folds_of_weights(graph: Graph) -> Folds:
     """Find scales that norms and the matrices behind them agree on, in a graph that is not quantised yet.
 
+    The graph's warnings name norms with outliers whose scales have to stay.
+
     Raises:
         BadInput: a matrix cannot be read.
     """
-    folds = {}
-    for place in find_places(graph, (PlaceKind.NORM,)).found:
-        vector = graph.weights[place.name]
-        assert isinstance(vector, Vector)
-        gains = np.abs(vector.values)
-        if stand_out(relative(gains)).any():
-            octaves = agreed(relative(gains), relative(largest_columns(graph, place)))
+    folds, places = {}, find_places(graph, (PlaceKind.NORM,))
+    for place in places.found:
+        gains = _gains(graph, place.name)
+        if stand_out(gains).any():
+            octaves = agreed(gains, relative(largest_columns(graph, place)))
             if octaves.any():
                 folds[place.name] = tuple(octaves.tolist())
+    for one in places.left:
+        count = int((_gains(graph, one.name) >= _OUTLIER).sum())
+        if count:
+            what = f"{one.name}: {count} of its weights stand out by {_OUTLIER:g} times or more"
+            graph.warnings.append(f"{what}, and their scales cannot be folded: {one.why}")
     return folds
+
+
+def _gains(graph: Graph, norm: str) -> NDArray[np.float64]:
+    """Its weights, relative to the others."""
+    vector = graph.weights[norm]
+    assert isinstance(vector, Vector)
+    return relative(np.abs(vector.values))
 
 
 def largest_columns(graph: Graph, place: Place) -> Float:
