@@ -84,9 +84,8 @@ static inline int32_t colibri_nearest_within(float x, float most)
     const uint32_t limit = (uint32_t)colibri_bits(most);
     uint32_t magnitude = bits & 0x7FFFFFFF;
     const uint32_t negative = -(bits >> 31 | (magnitude > 0x7F800000));
-    magnitude ^= (magnitude ^ limit) & -(uint32_t)(magnitude > limit);
-    uint32_t shift = 150 - (magnitude >> 23); /* at least 2; of 25 and more nothing is left */
-    shift ^= (shift ^ 31) & -(uint32_t)(shift > 31);
+    magnitude = colibri_soft_least(magnitude, limit);
+    const uint32_t shift = colibri_soft_least(150 - (magnitude >> 23), 31); /* from 2; of 25 and more nothing is left */
     const uint32_t mantissa = (magnitude & 0x7FFFFF) | 0x800000;
     const uint32_t whole = mantissa >> shift;
     const uint32_t rest = mantissa << (32 - shift);
@@ -143,7 +142,7 @@ static inline float colibri_exp(float x)
     uint32_t magnitude = bits & 0x7FFFFFFF;
     /* Magnitudes below 87 on the one side, up to infinity on the other. */
     const uint32_t alive = -(uint32_t)(magnitude < 0x7F800001u - (0x3CD20001u & -(sign >> 31)));
-    magnitude ^= (magnitude ^ 0x42B00000) & -(uint32_t)(magnitude > 0x42B00000);
+    magnitude = colibri_soft_least(magnitude, 0x42B00000);
     return colibri_from_bits((int32_t)(colibri_soft_exp((magnitude | sign) & alive) & alive));
 #else
     const int32_t live = -(int32_t)(x > -87.0f);

@@ -8,6 +8,13 @@
 
 #define COLIBRI_APART __attribute__((noinline, unused))
 
+/* The lesser of two below 2^31, by the sign of their difference: of a compare some compilers make a branch. */
+static inline uint32_t colibri_soft_least(uint32_t a, uint32_t b)
+{
+    const uint32_t apart = a - b;
+    return b + (apart & -(apart >> 31));
+}
+
 /* value / 2^shift, rounded to nearest, ties to even; 1 <= shift <= 31. */
 static inline uint32_t colibri_soft_round(uint32_t value, uint32_t shift)
 {
@@ -32,8 +39,8 @@ static inline uint32_t colibri_soft_step(uint32_t p, uint32_t r, uint32_t minus,
     const uint32_t top = product >> 31;
     const uint32_t part = colibri_soft_round(product, 7 + top) << 7; /* 2^30 to 2^31, as c is below */
 
-    uint32_t below = (c >> 23) + 127 - (p >> 23) - (r >> 23) - top; /* how far its exponent is below that of c */
-    below ^= (below ^ 31) & -(uint32_t)(below > 31);
+    /* How far its exponent is below that of c. */
+    const uint32_t below = colibri_soft_least((c >> 23) + 127 - (p >> 23) - (r >> 23) - top, 31);
     const uint32_t lost = (part << 1 << (31 - below)) != 0;
     const uint32_t term = part >> below | lost;
 
@@ -47,8 +54,7 @@ static inline uint32_t colibri_soft_octaves(uint32_t x)
 {
     const uint32_t product = colibri_soft_product((x & 0x7FFFFF) | 0x800000, 0xB8AA3B);
     const uint32_t top = product >> 31;
-    uint32_t shift = 150 - (x >> 23) - top; /* at least 17 */
-    shift ^= (shift ^ 31) & -(uint32_t)(shift > 31);
+    const uint32_t shift = colibri_soft_least(150 - (x >> 23) - top, 31); /* at least 17 */
     return colibri_soft_round(colibri_soft_round(product, 7 + top), shift);
 }
 
