@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /* A kernel with constant shapes: one function for each shape, however often it is called. gcc 12.2 takes an address that
- * has a scaled index and no base, which x86 can do, for a null pointer: it thinks that what follows is never reached, so
- * that a kernel without other stores has no effect, and leaves its calls out. There callers learn nothing of a kernel. */
-#if defined __GNUC__ && !defined __clang__ && (defined __x86_64__ || defined __i386__)
+ * has a scaled index and no base for a null pointer: it thinks that what follows is never reached, so that a kernel
+ * without other stores has no effect, and leaves its calls out. So callers learn nothing of a kernel there. */
+#if defined __GNUC__ && !defined __clang__
 #define COLIBRI_KERNEL static __attribute__((noipa))
 #else
 #define COLIBRI_KERNEL static __attribute__((noinline))

@@ -75,9 +75,16 @@ def test_int8_states_on_other_cores(board: str, make: Make) -> None:
 
 
 @pytest.mark.emulator
-def test_no_call_of_a_kernel_is_left_out(make: Make) -> None:
-    """gcc 12.2 left out four calls of this program: it took two kernels for functions without effect."""
-    has_its_bits("phimoe-base", "x86-64-v2", MODELS["phimoe-base"], make)
+@pytest.mark.parametrize(
+    ("model", "board", "options"),
+    [
+        ("phimoe-base", "x86-64-v2", MODELS["phimoe-base"]),
+        ("mixtral-base", "stm32f405", parse_recipe("w4g128a8:context=24")),
+    ],
+)
+def test_no_call_of_a_kernel_is_left_out(model: str, board: str, options: Options, make: Make) -> None:
+    """gcc 12.2 left out calls of these programs: it took kernels for functions without effect."""
+    has_its_bits(model, board, options, make)
 
 
 def has_its_bits(model: str, board: str, options: Options, make: Make) -> None:
