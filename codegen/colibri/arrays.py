@@ -13,6 +13,7 @@ from colibri.checkpoint.untrusted import read_bounded
 from colibri.errors import BadInput, shown
 
 _MOST_BYTES = 512 << 20  # of a file, and of all arrays in it
+_MOST_TOKENS = _MOST_BYTES // 8
 _SUFFIX = ".npy"
 _MAGIC = b"\x93NUMPY"
 _LARGEST = float(np.finfo(np.float32).max)
@@ -42,12 +43,15 @@ def token_ids(array: Array, vocabulary: int, where: str) -> NDArray[np.int64]:
     """The array as token ids ``[tokens]`` or ``[sequences, tokens]``.
 
     Raises:
-        BadInput: no integers, of another shape, empty, or beyond the vocabulary.
+        BadInput: no integers, of another shape, empty, too many, or beyond the vocabulary.
     """
     if array.dtype.kind not in "iu" or array.ndim not in (1, 2) or not array.size:
         shape = " × ".join(str(extent) for extent in array.shape)
         hint = "save integers, [tokens] or [sequences, tokens]"
         raise BadInput(f"holds {array.dtype} [{shape}], not tokens", where=where, hint=hint)
+    if array.size > _MOST_TOKENS:  # eight bytes each from here on, although a file may pack one into a few bits
+        what = f"has {array.size:,} tokens, at most {_MOST_TOKENS:,} are read"
+        raise BadInput(what, where=where, hint="save the first of them")
     if array.min() < 0 or array.max() >= vocabulary:
         raise BadInput(f"has tokens beyond the vocabulary of {vocabulary}", where=where)
     return array.astype(np.int64)
@@ -68,6 +72,13 @@ def finite_rows(array: Array, width: int, where: str) -> NDArray[np.float32]:
     return wide.astype(np.float32)
 
 
+def _unpacked(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
+    """Piece by piece, so that it is in memory once."""
+    with file.open(entry) as stream:
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+        return array
+
+
 def _read(path: Path, *, first: bool) -> dict[str, Array]:
     raw = read_bounded(path, _MOST_BYTES, pipe=True)
     where = shown(str(path), 300)
@@ -83,10 +94,7 @@ def _read(path: Path, *, first: bool) -> dict[str, Array]:
             entries = entries[:1] if first else entries
             if sum(entry.file_size for entry in entries) > _MOST_BYTES:
                 raise BadInput(f"holds arrays of more than {_MOST_BYTES} bytes", where=where)
-            return {
-                entry.filename.removesuffix(_SUFFIX): np.load(io.BytesIO(file.read(entry)), allow_pickle=False)
-                for entry in entries
-            }
+            return {entry.filename.removesuffix(_SUFFIX): _unpacked(file, entry) for entry in entries}
     except BadInput:
         raise
     except Exception as error:  # numpy and zipfile have a dozen kinds for damaged bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -85,13 +85,11 @@ def _built(checkpoint: Checkpoint, options: Options, progress: Progress) -> Grap
     if options.kv is StateType.I8 and too_long_for_int8(graph.states.values()):
         what = f"int8 states hold at most {MOST_POSITIONS:,} positions"
         raise UsageError(what, where="--kv", hint="ask for less with --context, or for --kv f16")
-    drops = {layer: set(ids) for layer, ids in asked_to_drop(graph, options.drop).items()}
-    for more in (keep_only(graph, options.keep), merge_experts(graph, options.merges)):
-        for layer, ids in more.items():
-            drops[layer] = drops.get(layer, set()) | ids
-    drop_experts(graph, drops)
+    drops = asked_to_drop(graph, options.drop)
+    drops = asked_to_drop(graph, _both(drops, merge_experts(graph, options.merges, drops)))
+    drop_experts(graph, _both(drops, keep_only(graph, options.keep)))
     if options.folds is not None:
-        apply_folds(graph, read_folds(graph, options.folds, "recipe"))
+        apply_folds(graph, read_folds(graph, options.folds, options.file or "recipe"))
     elif options.quantised:
         apply_folds(graph, folds_of_weights(graph))
         if data is not None:
@@ -102,6 +100,11 @@ def _built(checkpoint: Checkpoint, options: Options, progress: Progress) -> Grap
         quantise_calibrated(graph, options.scheme, options.rules, data, asked.rounding, progress)
         graph.calibration = data.packed()
     return graph
+
+
+def _both(some: Mapping[int, set[int]], more: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """Layer to experts that one or the other names."""
+    return {layer: {*some.get(layer, ()), *more.get(layer, ())} for layer in [*some, *more]}
 
 
 def generate(

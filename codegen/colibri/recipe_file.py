@@ -6,12 +6,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from colibri.calibrate.data import FILE_NAME, Calibration, Rounding, sha256
-from colibri.checkpoint.untrusted import decoded, read_bounded
+from colibri.checkpoint.untrusted import decoded, parse_object, read_bounded
 from colibri.errors import BadInput, UsageError, shown
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.scheme import Scheme
@@ -93,10 +94,11 @@ def read_recipe(path: Path) -> Options:
     """
     where = shown(str(path), 300)
     raw = read_bounded(path, _FILE_BYTES, pipe=True)
-    head = decoded(lambda: msgspec.json.decode(raw, type=_Head), what="is no recipe", where=where, hint=_HINT)
+    table = parse_object(raw, where=where, hint=_HINT)  # which takes no key twice
+    head = decoded(lambda: msgspec.convert(table, _Head), what="is no recipe", where=where, hint=_HINT)
     if head.schema != SCHEMA:
         raise BadInput(f"recipe schema {head.schema}, this Colibri reads {SCHEMA}", where=where)
-    recipe = decoded(lambda: msgspec.json.decode(raw, type=Recipe), what="is no recipe", where=where, hint=_HINT)
+    recipe = decoded(lambda: msgspec.convert(table, Recipe), what="is no recipe", where=where, hint=_HINT)
     try:
         return _options(recipe, path, where)
     except UsageError as error:
@@ -144,9 +146,12 @@ def _numbers(dropped: Mapping[str, list[int]], where: str) -> dict[int, set[int]
     found = {}
     for layer, ids in dropped.items():
         wrong = next((number for number in ids if not 0 <= number < _MOST_NUMBER), None)
-        if not (layer.isascii() and layer.isdigit() and len(layer) < 10) or wrong is not None:
+        if not re.fullmatch("0|[1-9][0-9]{0,8}", layer) or wrong is not None:
             what = f"dropped_experts: '{shown(layer, 20) if wrong is None else wrong}' is no number of"
             raise BadInput(f"{what} {'a layer' if wrong is None else 'an expert'}", where=where)
+        if len(set(ids)) < len(ids):
+            twice = next(one for one, other in pairwise(sorted(ids)) if one == other)
+            raise BadInput(f"dropped_experts: layer {layer} names expert {twice} twice", where=where)
         found[int(layer)] = set(ids)
     return found
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from small_models import ORACLE, load_graph, sensor, write_mixtral, write_sensor
 
+from colibri import arrays
 from colibri.calibrate.data import Calibration, CalibrationData, read_calibration, sha256
 from colibri.calibrate.find import find_calibration
 from colibri.calibrate.own_text import own_text
@@ -157,3 +160,20 @@ def test_a_recipe_knows_its_data(tmp_path: Path, graph: Graph) -> None:
     assert find_calibration(graph, Calibration(path, sha256=right)).count == 32
     with pytest.raises(BadInput, match="is not the calibration data of this recipe"):
         find_calibration(graph, Calibration(path, sha256="0" * 64))
+
+
+def test_a_small_file_of_many_tokens_is_refused_before_they_are_widened(tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1", "fortran_order": False, "shape": (arrays._MOST_TOKENS + 1,)}
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("tokens.npy", "w") as entry:
+        entry.write(header.getvalue() + bytes(arrays._MOST_TOKENS + 1))
+    with pytest.raises(BadInput, match=r"t.npz: has 67,108,865 tokens, at most 67,108,864 are read; save the first"):
+        read_calibration(path, load_graph(write_mixtral(tmp_path / "m")))
+    damaged = bytearray(path.read_bytes())
+    damaged[200] ^= 0x55
+    path.write_bytes(damaged)
+    with pytest.raises(BadInput, match="no array of numpy"):
+        read_calibration(path, load_graph(tmp_path / "m"))

@@ -52,7 +52,6 @@ def test_an_error_is_one_printable_line() -> None:
         ("generate",),
         ("generate", SENSOR),
         ("generate", SENSOR, "--board"),
-        ("generate", SENSOR, "--board", HOST_BOARD, "--scheme", "w2a2"),
         ("generate", SENSOR, "--board", HOST_BOARD, "--batch", "0"),
         ("generate", SENSOR, "--board", HOST_BOARD, "--batch", "-1"),
         ("generate", MIXTRAL, "--board", HOST_BOARD, "--context", "many"),
@@ -88,6 +87,7 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: tuple[str, .
         (("--drop-expert", "٠:١"), "is not LAYER:ID"),
         (("--drop-expert", "0:1:2"), "'0:1:2' is not LAYER:ID"),
         (("--drop-expert", "0:" + "9" * 5000), "is not LAYER:ID"),
+        (("--scheme", "w2a2"), "scheme 'w2a2': is none; for example w8a8, w4a16, w3g64a8+o5 or f16"),
         (("--prefix", "9x"), "--prefix: '9x' cannot begin C names"),
         (("--prefill", "4"), "--prefill: is for token models"),
         (("--kv", "f16"), "--kv: is for token models"),
@@ -163,11 +163,12 @@ def test_files_of_experts_to_keep(
 def test_keep_and_drop_are_read_as_meant(tmp_path: Path) -> None:
     (tmp_path / "keep.json").write_text('{"0": [3, 1], "2": [0, 7]}')
     options = parse_options(
-        scheme="w4a8", kv="f16", batch=None, prefill=3, context=9, source=None, drop_expert=("1:2", "1:4", "3:0"),
-        keep_experts=tmp_path / "keep.json", place=None, prefix=None,
+        scheme="w4a8", rules=(), recipe=None, kv="f16", batch=None, prefill=3, context=9, source=None,
+        drop_expert=("1:2", "1:4", "3:0"), keep_experts=tmp_path / "keep.json", calibrate=None, rounding=None,
+        calibrate_limit=None, place=None, prefix=None,
     )  # fmt: skip
     assert options.drop == {1: {2, 4}, 3: {0}} and options.keep == {0: {1, 3}, 2: {0, 7}}
-    assert (options.scheme, options.kv, options.prefill, options.context) == ("w4a8", "f16", 3, 9)
+    assert (str(options.scheme), options.kv, options.prefill, options.context) == ("w4a8", "f16", 3, 9)
 
 
 def test_bad_boards_and_checkpoints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

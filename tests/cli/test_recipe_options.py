@@ -56,6 +56,15 @@ def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.Captu
         (("--recipe", "w4a8", "--drop-expert", "0:1"), 2, "--drop-expert beside --recipe"),
         (("--recipe", "w4a8:prefill=2", "--prefill", "3"), 2, "--prefill beside --recipe"),
         (("--recipe", "w4a8:drop=0.9"), 2, "layer 0 has no expert 9"),
+        (("--recipe", "w4a8:merge=0.9-1@0.5"), 2, "merged experts: layer 0 has no expert 9 to merge"),
+        (("--recipe", "w4a8:drop=0.1:merge=0.2-1@0.5"), 2, "layer 0 expert 2 goes into expert 1, which is dropped"),
+        (
+            ("--recipe", "w4a8:merge=" + ",".join(f"0.{i}-0@0.5" for i in range(1, 8))),
+            2,
+            "layer 0 would keep 1 experts",
+        ),
+        (("--scheme", ""), 2, "coding '': is none"),
+        (("--recipe", "w4a8", "--scheme", ""), 2, "--scheme beside --recipe: is a part of the recipe"),
         (("--recipe", "none.json"), 5, "none.json"),
     ],
 )
@@ -65,6 +74,35 @@ def test_one_line_for_what_cannot_be_meant(
     assert generate(tmp_path / "out", *options) == code
     said = capsys.readouterr().err.strip()
     assert message in said and "\n" not in said
+    assert not (tmp_path / "out").exists()
+
+
+WHOLE = {"schema": 2, "scheme": "w4a8", "kv": "f32", "context": 8, "dropped_experts": {}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"scheme": "w8a8", ' + json.dumps(WHOLE)[1:], "the key 'scheme' stands twice"),
+        (json.dumps(WHOLE).replace("{}", '{"0": [1], "0": [2]}'), "the key '0' stands twice"),
+        (json.dumps(WHOLE | {"dropped_experts": {"00": [2]}}), "dropped_experts: '00' is no number of a layer"),
+        (json.dumps(WHOLE | {"dropped_experts": {"0": [0, 2, 0]}}), "layer 0 names expert 0 twice"),
+        (json.dumps(WHOLE | {"folds": {"x\x1b": {"1": [0]}}}), "no scales can be folded at 'x\\x1b' of this model"),
+        (
+            json.dumps(WHOLE | {"merges": [{"layer": 0, "into": 1, "gone": 9, "share": 0.5}]}),
+            f"is no recipe for {MIXTRAL}: merged experts: layer 0 has no expert 9 to merge",
+        ),
+    ],
+    ids=["key", "layer", "zeros", "id", "fold", "merge"],
+)
+def test_a_file_that_says_what_cannot_be_meant(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    assert generate(tmp_path / "out", "--recipe", str(path)) == 5
+    said = capsys.readouterr().err.strip()
+    assert said.startswith(f"colibri: {path}: ") and message in said and "\n" not in said
     assert not (tmp_path / "out").exists()
 
 

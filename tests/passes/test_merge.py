@@ -9,13 +9,13 @@ import pytest
 from small_models import load_graph, sensor_arrays, write_mixtral, write_sensor
 
 from colibri.checkpoint.checkpoint import Checkpoint
-from colibri.errors import BadInput
+from colibri.errors import UsageError
 from colibri.generate import build_graph
 from colibri.graph.graph import Graph
 from colibri.graph.interpret import Reference
 from colibri.graph.ops import Experts
 from colibri.graph.ops.experts import ExpertWeights
-from colibri.passes.merge import Merge, match, merge_experts
+from colibri.passes.merge import Merge, lasting, match, merge_experts
 from colibri.passes.prune import drop_experts
 from colibri.recipe import parse_recipe, recipe_text
 from colibri.recipe_file import recipe_bytes
@@ -120,12 +120,23 @@ def test_a_recipe_makes_it_again(tmp_path: Path) -> None:
 )
 def test_merges_that_cannot_be_meant(tmp_path: Path, merge: Merge, message: str) -> None:
     graph = load_graph(write_mixtral(tmp_path / "m"))
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(UsageError) as caught:
         merge_experts(graph, [merge])
     assert str(caught.value) == message
 
 
 def test_what_has_gone_cannot_go_again(tmp_path: Path) -> None:
     graph = load_graph(write_mixtral(tmp_path / "m"))
-    with pytest.raises(BadInput, match="layer 0 has no expert 1 to merge"):
+    with pytest.raises(UsageError, match="layer 0 has no expert 1 to merge"):
         merge_experts(graph, [Merge(0, 0, 1, 0.5), Merge(0, 1, 2, 0.5)])
+
+
+def test_what_goes_into_a_dropped_expert_is_lost(tmp_path: Path) -> None:
+    graph = load_graph(write_mixtral(tmp_path / "m"))
+    with pytest.raises(UsageError, match="layer 0 expert 1 goes into expert 2, which is dropped"):
+        merge_experts(graph, [Merge(0, 2, 1, 0.5)], {0: {2}})
+    chain = (Merge(0, 2, 1, 0.5), Merge(0, 3, 2, 0.5))
+    assert lasting(chain, {0: {1, 2}}) == chain  # 1 is in 3 at the end
+    assert lasting(chain, {0: {1, 2, 3}}) == ()
+    assert lasting([*chain, Merge(1, 3, 0, 0.5)], {0: {3}}) == (Merge(1, 3, 0, 0.5),)
+    assert merge_experts(graph, chain, {0: {1, 2}}) == {0: {1, 2}}

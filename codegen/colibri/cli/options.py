@@ -161,7 +161,7 @@ def parse_options(
             "--rounding": rounding,
             "--calibrate-limit": calibrate_limit,
         }
-        if twice := [name for name, value in said.items() if value]:
+        if twice := [name for name, value in said.items() if value not in (None, ())]:
             what = "is a part of the recipe"
             raise UsageError(what, where=f"{twice[0]} beside --recipe", hint="say it in one of them")
         return _of_recipe(recipe, batch=batch, prefill=prefill, prefix=prefix, pins=pins)
@@ -172,7 +172,7 @@ def parse_options(
             raise UsageError(f"'{shown(text, 40)}' is not LAYER:ID", where="--drop-expert", hint="for example 2:5")
         drop.setdefault(int(match[1]), set()).add(int(match[2]))
     return Options(
-        scheme=Scheme.parse(scheme or "w8a8"),
+        scheme=Scheme.parse("w8a8" if scheme is None else scheme),
         rules=ordered(map(Rule.parse, rules)),
         kv=StateType(kv or "f32"),
         batch=batch,

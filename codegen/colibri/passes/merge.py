@@ -5,14 +5,14 @@ All of it is elementwise or exact in integers, so the same merges give the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.errors import BadInput
+from colibri.errors import UsageError
 from colibri.graph.coding import F32
 from colibri.graph.float32 import Float, lane_dot
 from colibri.graph.graph import Graph
@@ -53,27 +53,30 @@ class Match:
     similarity: float
 
 
-def merge_experts(graph: Graph, merges: Sequence[Merge]) -> dict[int, set[int]]:
+def merge_experts(
+    graph: Graph, merges: Sequence[Merge], drops: Mapping[int, Collection[int]] = {}
+) -> dict[int, set[int]]:
     """Average experts, one merge after the other; those that go are still there, and their router rows.
 
     The router's row of the expert that stays is left as it is: what chose the other one finds its next best.
 
     Args:
         graph: with fp32 weights, not yet quantised.
+        drops: layer to expert ids that will go, those that are merged among them or not.
 
     Returns:
         what is to be dropped then: layer to expert ids.
 
     Raises:
-        BadInput: no such layer or expert, or one that has gone before.
+        UsageError: no such layer or expert, one that has gone before, or one merged into what goes.
     """
-    drops: dict[int, set[int]] = {}
+    gone: dict[int, set[int]] = {}
     layers = {op.layer: op for op in graph.ops if isinstance(op, Experts)}
     for one in merges:
         op = layers.get(one.layer)
         if op is None:
             raise _refused(f"no experts in layer {one.layer}")
-        have = {expert.id: expert for expert in op.kept if expert.id not in drops.get(one.layer, ())}
+        have = {expert.id: expert for expert in op.kept if expert.id not in gone.get(one.layer, ())}
         for number in (one.into, one.gone):
             if number not in have:
                 raise _refused(f"layer {one.layer} has no expert {number} to merge; it has {sorted(have)}")
@@ -82,8 +85,28 @@ def merge_experts(graph: Graph, merges: Sequence[Merge]) -> dict[int, set[int]]:
         if not 0 <= one.share <= 1:
             raise _refused(f"a share of {one.share} is not between 0 and 1")
         graph.weights.update(averaged(graph, have[one.into], have[one.gone], one.share))
-        drops.setdefault(one.layer, set()).add(one.gone)
-    return drops
+        gone.setdefault(one.layer, set()).add(one.gone)
+    left = {*lasting(merges, drops)}
+    if lost := next((one for one in merges if one not in left), None):
+        raise _refused(f"layer {lost.layer} expert {lost.gone} goes into expert {lost.into}, which is dropped")
+    return gone
+
+
+def lasting(merges: Sequence[Merge], drops: Mapping[int, Collection[int]]) -> tuple[Merge, ...]:
+    """The merges of which something is left when the experts of ``drops`` have gone: all else changes nothing.
+
+    >>> lasting([Merge(0, 2, 5, 0.5), Merge(0, 3, 4, 0.5), Merge(0, 1, 3, 0.5)], {0: {2, 3, 4, 5}})
+    (Merge(layer=0, into=3, gone=4, share=0.5), Merge(layer=0, into=1, gone=3, share=0.5))
+    """
+    left: list[Merge] = []
+    going = {(layer, number) for layer, ids in drops.items() for number in ids}
+    going |= {(one.layer, one.gone) for one in merges}
+    taken: set[tuple[int, int]] = set()  # what a later merge takes along
+    for one in reversed(merges):
+        if (one.layer, one.into) not in going or (one.layer, one.into) in taken:
+            left.append(one)
+            taken.add((one.layer, one.gone))
+    return tuple(reversed(left))
 
 
 def averaged(graph: Graph, into: ExpertWeights, gone: ExpertWeights, share: float) -> dict[str, Matrix]:
@@ -149,5 +172,5 @@ def _assigned(similarity: NDArray[np.float64]) -> NDArray[np.intp]:
     return order
 
 
-def _refused(what: str) -> BadInput:
-    return BadInput(what, where="merged experts")
+def _refused(what: str) -> UsageError:
+    return UsageError(what, where="merged experts")

@@ -24,7 +24,7 @@ from colibri.model_facts import model_facts
 from colibri.options import Options
 from colibri.passes.fold import fold_text
 from colibri.passes.kernels import KernelSet
-from colibri.passes.merge import Merge
+from colibri.passes.merge import Merge, lasting
 from colibri.passes.pack import plan_layouts
 from colibri.passes.prune import most_drops, spare_experts, without
 from colibri.progress import Progress, unseen
@@ -215,7 +215,8 @@ def _dropped(options: Options, drops: dict[int, set[int]]) -> Options:
 
 
 def _after(options: Options, chosen: Chosen) -> Options:
-    return replace(_dropped(options, chosen.gone), merges=(*options.merges, *chosen.merges))
+    after = _dropped(options, chosen.gone)
+    return replace(after, merges=lasting((*options.merges, *chosen.merges), after.drop))
 
 
 def _facts(key: Key, used: dict[Key, Use], found: Found, sizes: Sizes, chosen: Chosen, rows: int) -> ExpertFacts:
