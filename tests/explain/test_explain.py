@@ -11,11 +11,16 @@ import pytest
 from small_models import SENSORS, SHAKESPEARE, sensor, write_mixtral
 
 from colibri.boards.load import load_board
+from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.cli import main
 from colibri.explain.measured import CODINGS, DROPPED
 from colibri.explain.thumb import coding_loss, dropping_loss
-from colibri.fit.sizes import sizes_of
-from colibri.generate import prepare
+from colibri.explain.ways import any_order, ways
+from colibri.fit.sizes import Sizes, sizes_of
+from colibri.generate import build_graph, prepare
+from colibri.graph.ops import Experts
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
 from colibri.recipe import parse_recipe
 
 
@@ -53,6 +58,22 @@ def test_what_fits_needs_no_way(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a dense model of the same active size in w8a8 would fit: " in out
 
 
+def test_what_the_application_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is taken off the board, and said."""
+    model = sensor(SENSORS[0])
+    without = explained(capsys, model, "--board", "stm32f405")
+    kept = ["--reserve-flash", "1016K", "--reserve-ram", "16K"]
+    assert main(["explain", str(model), "--board", "stm32f405", *kept]) == 0
+    out = capsys.readouterr().out
+    less = "stm32f405 less 1,040,384 bytes of flash and 16,384 bytes of RAM for the application: it takes "
+    assert f"w8a8 does not fit {less}" in out
+    facts = explained(capsys, model, "--board", "stm32f405", *kept)
+    assert facts["flash"] == without["flash"] and without["flash_over"] == 0
+    assert facts["flash_over"] == facts["flash"] - (1024 * 1024 - 1024 * 1016)
+    assert main(["explain", str(model), "--board", "stm32f405", "--reserve-flash", "2M"]) == 2
+    assert "--reserve-flash" in capsys.readouterr().err
+
+
 def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """On a board without RAM for all keys and values: smaller ones, or fewer of them."""
     monkeypatch.setattr("colibri.explain.explain._MEASURED", 2)
@@ -81,6 +102,31 @@ def test_nothing_fits_is_code_3(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_cut_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(SHAKESPEARE), "--board", "stm32f405", "--window", "8"]) == 2
     assert "--window, --limit: there is nothing to cut; name --data" in capsys.readouterr().err
+
+
+def test_fewer_bits_and_fewer_experts_together(tmp_path: Path) -> None:
+    """Where experts in 3 bits nearly fit, one that goes besides is cheaper than 2 bits, or than many that go alone."""
+    model = write_mixtral(tmp_path / "m", num_local_experts=8, num_experts_per_tok=2)
+    options = Options(Scheme.parse("w4a8"))
+    graph = build_graph(Checkpoint.open(model), options)
+    count = sum(len(op.kept) for op in graph.ops if isinstance(op, Experts))
+
+    def plan(asked: Options) -> Sizes:
+        """Of experts of 100 weights, and as many besides as two experts have."""
+        bits = {form: int(form[1]) for form in ("w4", "w3", "w2")}
+        base = bits[str(asked.scheme.coding.format)]
+        own = next((bits[str(rule.scheme.coding.format)] for rule in asked.rules), base)
+        kept = count - sum(map(len, asked.drop.values()))
+        size = 200 * base + 100 * kept * own
+        return Sizes(size, 0, size, 0, max(0, size - (800 + 300 * (count - 1))), 0, 0, 0)
+
+    found = ways(graph, options, plan, any_order(graph), 3)
+    assert found[0].text == ("experts in w3a8", f"1 of {count} experts dropped")
+    assert all(plan(way.options).fits for way in found)
+    lost = [way.lost for way in found if way.lost is not None]
+    assert lost == sorted(lost) and lost[0] == pytest.approx(
+        CODINGS["experts", "w3"] - CODINGS["experts", "w4"] + (dropping_loss(1 / count) or 0.0)
+    )
 
 
 def test_the_rule_of_thumb_is_in_order() -> None:

@@ -95,7 +95,7 @@ def test_what_fits_nothing_says_what_would(tmp_path: Path, capsys: pytest.Captur
     assert main([*arguments, *small, "--context-at-least", "256", "--reserve-ram", "32K"]) == 3
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "even the smallest recipe lacks" in err
-    assert "of flash and" in err and "--context-at-least" in err and "a larger board" in err
+    assert "of flash and" in err and "--context-at-least" in err and "a larger board: see `colibri explain`" in err
 
 
 def test_data_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from colibri.cli.options import FILE
+from colibri.cli.options import FILE, reserve_options
 from colibri.cli.output import make_console
 
 _MOST = 1 << 40
@@ -16,6 +16,7 @@ _MOST = 1 << 40
 @click.argument("checkpoint", type=FILE)
 @click.option("--board", required=True, metavar="NAME", help="Board, see `colibri boards`, or a .toml file.")
 @click.option("--recipe", default="w8a8", show_default=True, metavar="FILE|WORD", help="What you would like to build.")
+@reserve_options
 @click.option("--data", type=FILE, metavar="FILE", help="Measure what the ways lose, as `colibri eval` does.")
 @click.option("--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.")
 @click.option("--limit", type=click.IntRange(1, _MOST), metavar="N", help="Take the first N tokens or samples.")
@@ -27,6 +28,8 @@ def command(
     checkpoint: Path,
     board: str,
     recipe: str,
+    reserve_flash: int | None,
+    reserve_ram: int | None,
     data: Path | None,
     window: int | None,
     limit: int | None,
@@ -37,7 +40,7 @@ def command(
     experts, smaller key and value states, a shorter context, a narrower prefill. Nothing is compiled for the board:
     code is predicted. Exit code 3 where nothing fits.
 
-    Example: colibri explain shakespeare-moe --board stm32f405 --data val_tokens.npy --window 64
+    Example: colibri explain shakespeare-moe --board stm32f405 --reserve-flash 64K --data val_tokens.npy --window 64
     """
     import os
 
@@ -50,6 +53,7 @@ def command(
     from colibri.evaluate.evaluate import COUNTED, Cut
     from colibri.explain.explain import explain
     from colibri.explain.table import print_explanation
+    from colibri.fit.sizes import reserved
     from colibri.recipe import parse_recipe
 
     if data is None and (window is not None or limit is not None):
@@ -57,7 +61,7 @@ def command(
     with progress_bar(COUNTED) as progress:
         found = explain(
             checkpoint,
-            load_board(board),
+            reserved(load_board(board), reserve_flash, reserve_ram),
             parse_recipe(recipe),
             data,
             Cut(window, None, limit),

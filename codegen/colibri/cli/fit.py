@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import click
 
-from colibri.cli.options import FILE, Quantity, default_output, toolchain_options, with_toolchain
+from colibri.cli.options import FILE, Quantity, default_output, reserve_options, toolchain_options, with_toolchain
 from colibri.cli.output import make_console, refuse_unwritable, write_text
-from colibri.errors import UsageError, printable, shown
+from colibri.errors import UsageError, printable
 
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 _MOST = 1 << 40
-
-
-class Bytes(click.ParamType[int]):
-    """A number of bytes: ``65536``, ``64K`` or ``1M``."""
-
-    name = "bytes"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"([0-9]{1,12})([kKmM]?)(?:i?[bB])?", str(value))
-        if match is None:
-            self.fail(f"'{shown(str(value), 40)}' is no number of bytes, such as 65536 or 64K", param, ctx)
-        return int(match[1]) * _UNITS[match[2].lower()]
-
-
-BYTES = Bytes()
 
 
 @click.command("fit", short_help="The recipe with the least loss that fits a board: searched, built and measured.")
@@ -42,10 +25,7 @@ BYTES = Bytes()
     help="What the best are rounded for; self: the model's own text.  [default: rows of --data of their own]",
 )
 @click.option("-o", "--output", type=FILE, help="Folder of the package.")
-@click.option("--reserve-flash", type=BYTES, metavar="BYTES", help="Flash for the application: 64K.  [default: none]")
-@click.option(
-    "--reserve-ram", type=BYTES, metavar="BYTES", help="RAM for the application: 32K.  [default: the board file's]"
-)
+@reserve_options
 @click.option(
     "--context-at-least",
     "context",

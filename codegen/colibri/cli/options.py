@@ -1,4 +1,4 @@
-"""Options that `generate` and `build` share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _KEEP_BYTES = 1 << 20
 _MOST_EXPERTS = 1_000_000
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
 class Quantity(click.FloatRange):
@@ -32,6 +33,18 @@ class Quantity(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{number} is not a finite number", param, ctx)
         return number
+
+
+class _Bytes(click.ParamType[int]):
+    """A number of bytes: ``65536``, ``64K`` or ``1M``."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"([0-9]{1,12})([kKmM]?)(?:i?[bB])?", str(value))
+        if match is None:
+            self.fail(f"'{shown(str(value), 40)}' is no number of bytes, such as 65536 or 64K", param, ctx)
+        return int(match[1]) * _UNITS[match[2].lower()]
 
 
 FILE = click.Path(readable=False, path_type=Path)  # what is there, and may be read, is said when it is read
@@ -75,6 +88,20 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help="Your own wishes where buffers, weights and kernels go: TOML, see docs/memory.md."),
             click.option("--prefix", metavar="NAME",
                          help="Prefix of C names.  [default: from the checkpoint's folder]"),
+        ]
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def reserve_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that keep something of the board for the application."""
+    for option in reversed(
+        [
+            click.option("--reserve-flash", type=_Bytes(), metavar="BYTES",
+                         help="Flash for the application: 64K.  [default: none]"),
+            click.option("--reserve-ram", type=_Bytes(), metavar="BYTES",
+                         help="RAM for the application: 32K.  [default: the board file's]"),
         ]
     ):  # fmt: skip
         function = option(function)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from colibri.boards.profile import Board
+from colibri.boards.profile import Board, Holds
 from colibri.checkpoint.checkpoint import Checkpoint
-from colibri.errors import BadInput, DoesNotFit, UsageError, in_bytes
+from colibri.errors import DoesNotFit, UsageError
 from colibri.evaluate.evaluate import Cut, evaluate_checkpoint
 from colibri.evaluate.model import Row, SampleScores, TokenScores
 from colibri.explain.model import Dense, Explanation, Way
-from colibri.explain.ways import Change, any_order, ways
-from colibri.fit.sizes import Sizes, sizes_of
-from colibri.generate import build_graph, prepare
+from colibri.explain.ways import Change, Plan, any_order, ways
+from colibri.fit.sizes import Planner, Sizes, in_words
+from colibri.generate import build_graph
 from colibri.graph.graph import Graph
 from colibri.graph.ops import Experts
 from colibri.graph.work import work
@@ -57,22 +57,26 @@ def explain(
     """
     graph = build_graph(Checkpoint.open(checkpoint), options)
     options = replace(options, folds=fold_text(graph.folds), calibration=None, file="")
-    plan = _Planner(checkpoint, board)
-    asked = plan.must(options)
+    planner = Planner(checkpoint, board, Path("explained"), options.folds)
+    asked = planner.must(recipe_text(options))
+
+    def plan(changed: Options) -> Sizes | None:
+        return planner.sizes(recipe_text(changed))
+
     found: list[Change] = []
     if not asked.fits:
         order = any_order(graph) if data is None else _order(checkpoint, data, options, cut or Cut(), graph)
         found = ways(graph, options, plan, order, _SHOWN if data is None else _MEASURED)
         if not found:
-            lacks = [f"{in_bytes(asked.flash_over)} of flash"] if asked.flash_over else []
-            lacks += [f"{in_bytes(asked.ram_over)} of RAM"] if asked.ram_over else []
-            what = f"{recipe_text(options)} lacks {' and '.join(lacks)}, and no smaller recipe that was tried fits"
+            lacking = in_words(asked.flash_over, asked.ram_over)
+            what = f"{recipe_text(options)} lacks {lacking}, and no smaller recipe that was tried fits"
             raise DoesNotFit(what, where=board.id, hint="choose a larger board, or a smaller model")
     made = [_way(plan, change) for change in found]
     loss_is, basis = "nats of KL a token", THUMB
     if data is not None and found:
         made, loss_is = _measured(checkpoint, data, options, found, plan, cut or Cut(), jobs, progress)
         basis = f"measured on {data.name}"
+    code = board.region_for(Holds.CODE)
     return Explanation(
         board=board.id,
         recipe=recipe_text(options),
@@ -80,33 +84,13 @@ def explain(
         memory=asked.memory,
         flash_over=asked.flash_over,
         ram_over=asked.ram_over,
+        flash_kept=code.length - code.limit,
+        ram_kept=board.reserve,
         ways=tuple(made[:_SHOWN]),
         loss_is=loss_is,
         basis=basis,
         dense=_dense(graph, asked, board),
     )
-
-
-class _Planner:
-    """Sizes of recipes, each planned once."""
-
-    def __init__(self, checkpoint: Path, board: Board) -> None:
-        self._checkpoint, self._board = checkpoint, board
-        self._known: dict[str, Sizes | None] = {}
-
-    def __call__(self, options: Options) -> Sizes | None:
-        name = recipe_text(options)
-        if name not in self._known:
-            try:
-                self._known[name] = self.must(options)
-            except (BadInput, UsageError):  # a sum could overflow, say
-                self._known[name] = None
-        return self._known[name]
-
-    def must(self, options: Options) -> Sizes:
-        """The same, where there must be some."""
-        contents = prepare(self._checkpoint, self._board, options, Path("explained"), proven=False)
-        return sizes_of(contents, self._board)
 
 
 def _order(checkpoint: Path, data: Path, options: Options, cut: Cut, graph: Graph) -> list[tuple[int, int]]:
@@ -119,7 +103,7 @@ def _order(checkpoint: Path, data: Path, options: Options, cut: Cut, graph: Grap
     return [(step.layer, step.id) for step in steps]
 
 
-def _way(plan: _Planner, change: Change, lost: float | None = None, *, measured: bool = False) -> Way:
+def _way(plan: Plan, change: Change, lost: float | None = None, *, measured: bool = False) -> Way:
     sizes = plan(change.options)
     assert sizes is not None
     lost = lost if measured else change.lost
@@ -133,7 +117,7 @@ def _measured(
     data: Path,
     options: Options,
     found: list[Change],
-    plan: _Planner,
+    plan: Plan,
     cut: Cut,
     jobs: int,
     progress: Progress,

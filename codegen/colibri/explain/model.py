@@ -56,6 +56,7 @@ class Explanation(msgspec.Struct, frozen=True):
     Attributes:
         flash, memory: as `Way` has them, of the recipe that was asked for.
         flash_over, ram_over: bytes that have no room.
+        flash_kept, ram_kept: bytes that the application keeps.
         ways: the cheapest first; at most three, none where it fits.
         loss_is: unit of losses.
         basis: where they come from, in words.
@@ -67,6 +68,8 @@ class Explanation(msgspec.Struct, frozen=True):
     memory: int
     flash_over: int
     ram_over: int
+    flash_kept: int
+    ram_kept: int
     ways: tuple[Way, ...]
     loss_is: str
     basis: str

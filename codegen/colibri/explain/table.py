@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from colibri.errors import in_bytes
 from colibri.explain.model import Explanation
+from colibri.fit.sizes import in_words
 
 
 def print_explanation(found: Explanation, console: Console) -> None:
@@ -27,11 +27,13 @@ def print_explanation(found: Explanation, console: Console) -> None:
 def verdict(found: Explanation) -> list[str]:
     """Whether it fits."""
     taken = f"{found.flash:,} bytes of flash as predicted and {found.memory:,} bytes of memory"
+    board = found.board
+    if found.flash_kept or found.ram_kept:
+        board += f" less {in_words(found.flash_kept, found.ram_kept)} for the application"
     if found.fits:
-        return [f"{found.recipe} fits {found.board}: {taken}"]
-    lacks = [f"{in_bytes(found.flash_over)} of flash"] if found.flash_over else []
-    lacks += [f"{in_bytes(found.ram_over)} of RAM"] if found.ram_over else []
-    return [f"{found.recipe} does not fit {found.board}: it takes {taken}, and lacks {' and '.join(lacks)}"]
+        return [f"{found.recipe} fits {board}: {taken}"]
+    lacking = in_words(found.flash_over, found.ram_over)
+    return [f"{found.recipe} does not fit {board}: it takes {taken}, and lacks {lacking}"]
 
 
 def _ways(found: Explanation) -> Table:

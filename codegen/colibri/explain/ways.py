@@ -85,7 +85,7 @@ def _flash_ways(graph: Graph, options: Options, plan: Plan, order: Sequence[tupl
                 break
             larger.append(change)
         if experts:  # of those that are not enough alone, the next ones, with fewer experts
-            for near in larger[-2:] if whole else larger[:1]:
+            for near in larger[1:][-2:] if whole else [before, *larger[1:][-1:]]:
                 yield from _dropped(graph, near, plan, order)
 
 
@@ -98,7 +98,7 @@ def _coarser(options: Options) -> tuple[str, ...]:
 def _coded(options: Options, coding: str, whole: bool) -> Change:
     bits = "16" if options.scheme.activations is BufferKind.Q16 else "8"
     scheme = Scheme.parse(f"{coding}a{bits}")
-    lost = _beyond(coding_loss(whole, coding), coding_loss(True, str(options.scheme.coding.format)))
+    lost = _beyond(coding_loss(whole, coding), coding_loss(whole, str(options.scheme.coding.format)))
     if whole:
         return Change((f"all weights in {scheme}",), replace(options, scheme=scheme, rules=()), lost)
     rules = [rule for rule in options.rules if rule.selector.tensor_class is not TensorClass.EXPERTS]

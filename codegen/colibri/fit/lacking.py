@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from colibri.boards.profile import Board, Holds
-from colibri.errors import DoesNotFit, in_bytes
-from colibri.fit.sizes import Sizes
+from colibri.errors import DoesNotFit
+from colibri.fit.sizes import Sizes, in_words
 from colibri.fit.space import Kind, Point, Space
 
 
@@ -23,18 +23,16 @@ def does_not_fit(
     if found is None or found.fits:
         what = "no recipe that was tried fits"
         return DoesNotFit(what, where=board.id, hint="give more --budget, or allow more with --only")
-    lacks, hints = [], []
+    hints = []
     if found.flash_over:
-        lacks.append(f"{in_bytes(found.flash_over)} of flash")
         hints += _reserve("--reserve-flash", board, found.flash_over)
     if found.ram_over:
-        lacks.append(f"{in_bytes(found.ram_over)} of RAM")
         if most := contexts():
             hints.append(f"--context-at-least {most} has room")
         hints += _reserve("--reserve-ram", board, found.ram_over) if board.reserve >= found.ram_over else []
     said = ", ".join(f"{axis.name} {axis.values[-1]}" for axis in space.axes if axis.kind is not Kind.ACTIVATIONS)
-    what = f"even the smallest recipe lacks {' and '.join(lacks)} ({said})"
-    return DoesNotFit(what, where=board.id, hint="; or ".join([*hints, "a larger board"]))
+    what = f"even the smallest recipe lacks {in_words(found.flash_over, found.ram_over)} ({said})"
+    return DoesNotFit(what, where=board.id, hint="; or ".join([*hints, "a larger board: see `colibri explain`"]))
 
 
 def _reserve(option: str, board: Board, over: int) -> list[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from colibri.boards.profile import Board, Holds, MemoryKind
 from colibri.emit.package_text import Contents
-from colibri.errors import BadInput, UsageError
+from colibri.errors import BadInput, UsageError, in_bytes
 from colibri.footprint.code_size import expected_code
 from colibri.generate import prepare
 from colibri.inspection import ram_left
 from colibri.package import OpFact
+from colibri.passes.fold import FoldText
 from colibri.passes.place import rooms
 from colibri.recipe import parse_recipe
 
@@ -84,6 +85,15 @@ def _too_much(option: str, asked: int, region: str, limit: int) -> UsageError:
     return UsageError(f"{asked:,} bytes leave nothing of the {limit:,} in {region!r}", where=option)
 
 
+def in_words(flash: int, ram: int) -> str:
+    """Bytes of both, in words; not both are 0.
+
+    >>> in_words(4, 0), in_words(1500, 1)
+    ('4 bytes of flash', '1,500 bytes of flash and 1 byte of RAM')
+    """
+    return " and ".join(f"{in_bytes(over)} of {what}" for over, what in ((flash, "flash"), (ram, "RAM")) if over)
+
+
 @dataclass
 class Planner:
     """Plans recipes of a checkpoint for a board, each once.
@@ -91,24 +101,31 @@ class Planner:
     Attributes:
         board: less the reserves.
         out: folder of the package that one of them will become.
+        folds: as `Options` has them; None finds them in the weights, each time.
     """
 
     checkpoint: Path
     board: Board
     out: Path
+    folds: FoldText | None = None
     _planned: dict[str, Sizes | None] = field(default_factory=dict)
 
     def sizes(self, recipe: str) -> Sizes | None:
         """None where the recipe cannot be: a sum could overflow, say."""
         if recipe not in self._planned:
             try:
-                self._planned[recipe] = self._plan(recipe)
+                self._planned[recipe] = self.must(recipe)
             except (BadInput, UsageError):
                 self._planned[recipe] = None
         return self._planned[recipe]
 
-    def _plan(self, recipe: str) -> Sizes:
-        options = parse_recipe(recipe)
+    def must(self, recipe: str) -> Sizes:
+        """The same of a recipe that has to be one.
+
+        Raises:
+            BadInput, UsageError: it is none.
+        """
+        options = replace(parse_recipe(recipe), folds=self.folds)
         contents = prepare(self.checkpoint, self.board, options, self.out, proven=False)
         return sizes_of(contents, self.board)
 
