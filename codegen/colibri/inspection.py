@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+PORTABLE = ("portable",)  # kernels in plain C
+
+
 class Fit(msgspec.Struct, frozen=True):
     """One scheme on one board.
 
@@ -102,7 +105,11 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 def inspect_checkpoint(
-    path: Path, context: int | None, source: int | None = None, recipes: Sequence[Options] = ()
+    path: Path,
+    context: int | None,
+    source: int | None = None,
+    recipes: Sequence[Options] = (),
+    boards: Sequence[Board] = (),
 ) -> Inspection:
     """Open a checkpoint and plan it for every board in every recipe.
 
@@ -110,6 +117,7 @@ def inspect_checkpoint(
         context: positions; None means the checkpoint's maximum, or what a recipe says.
         source: tokens of an encoder; None means as many as the context, or what a recipe says.
         recipes: without any every usual scheme, with every type of states.
+        boards: without any all that come with Colibri.
 
     Raises:
         BadInput: the checkpoint cannot be used.
@@ -120,7 +128,7 @@ def inspect_checkpoint(
     named = [(recipe_text(options), _with_lengths(options, context, source)) for options in recipes] or [
         (str(scheme), Options(scheme, kv, context=context, source=source)) for scheme in SCHEMES for kv in _types(whole)
     ]
-    boards = [load_board(name) for name in board_names()]
+    boards = boards or [load_board(name) for name in board_names()]
     fits: list[Fit] = []
     warnings: dict[str, None] = {}
     parts: dict[str, dict[str, int]] = {}
@@ -133,11 +141,11 @@ def inspect_checkpoint(
         manifest = make_manifest(graph, name, options, checkpoint.licence(), checkpoint.origin())
         packed, planned = {}, dict[Hashable, Memory]()
         counted = any(scheme in sizes for sizes in parts.values())  # with another type of states
-        for kernels in dict.fromkeys(board.kernels for board in boards):
+        for kernels in dict.fromkeys([*(board.kernels for board in boards), PORTABLE]):
             layouts = plan_layouts(graph, KernelSet(kernels))
             file = plan_model_bin(graph, layouts, manifest, "")
             packed[kernels] = layouts, file.length
-            if kernels == ("portable",) and not counted:
+            if kernels == PORTABLE and not counted:
                 for section in file.sections:
                     sizes = parts.setdefault(_kind(section.part), {})
                     sizes[scheme] = sizes.get(scheme, 0) + section.bytes
@@ -324,6 +332,8 @@ def _print_fits(facts: Inspection, console: Console) -> None:
         console.print(some)
     if none:
         console.print(f"fits in none, lacks at least: {', '.join(none)}", width=width)
+    if some.row_count or none:
+        console.print("what would make it fit: see `colibri explain`")
 
 
 def _verdict(fits: Sequence[Fit]) -> str:

@@ -43,6 +43,7 @@ def test_every_some_and_none() -> None:
     assert "fits in every scheme: large" in lines
     assert lines[lines.index("fits in some f32 w8a8") + 1] == "half no kv f16"
     assert "fits in none, lacks at least: small (2K flash and 1K RAM), full" in lines
+    assert "what would make it fit: see `colibri explain`" in lines
 
 
 def test_experts_of_a_dense_model(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +53,23 @@ def test_experts_of_a_dense_model(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_empty_lists() -> None:
     text = "\n".join(said(*board("large", (9, 9), {"f32": 0})))
-    assert "every" in text and "some in" not in text and "none" not in text
+    assert "every" in text and "some in" not in text and "none" not in text and "explain" not in text
+
+
+def test_boards_that_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = write_mixtral(tmp_path / "m")
+    assert main(["boards", "new", "own", "--from", "microbit"]) == 0
+    capsys.readouterr()
+    both = ["--board", "stm32f405", "--board", "own.toml"]
+    assert main(["inspect", str(model), "--recipe", "w8a8", *both, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert [fit["board"] for fit in facts["fits"]] == ["stm32f405", "own"]
+    assert {part["name"] for part in facts["parts"]} >= {"embedding", "experts"}
+    assert main(["inspect", str(model), "--board", "no-such"]) == 5
+    assert "no-such" in capsys.readouterr().err
 
 
 def test_what_takes_less_memory_is_said_where_a_board_lacks_some() -> None:
