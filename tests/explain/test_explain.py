@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from small_models import SENSORS, SHAKESPEARE, sensor, write_mixtral
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.cli import main
-from colibri.explain.measured import CODINGS, DROPPED
+from colibri.explain.measured import CODINGS, DROPPED, STATES
 from colibri.explain.thumb import coding_loss, dropping_loss
 from colibri.explain.ways import any_order, ways
 from colibri.fit.sizes import Sizes, sizes_of
@@ -22,6 +25,8 @@ from colibri.graph.ops import Experts
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.recipe import parse_recipe
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def explained(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
@@ -139,3 +144,23 @@ def test_the_rule_of_thumb_is_in_order() -> None:
     assert dropping_loss(next_share) == pytest.approx(next_loss)
     assert dropping_loss((share + next_share) / 2) == pytest.approx((loss + next_loss) / 2)
     assert dropping_loss(1.0) is None
+
+
+def test_the_rule_of_thumb_is_what_the_pages_say() -> None:
+    """What experts cost that go, to the last digit; codings on half of the tokens, so nearly."""
+    loader = importlib.machinery.SourceFileLoader("ci_thumb", str(ROOT / "ci/thumb"))
+    spec = importlib.util.spec_from_loader("ci_thumb", loader)
+    assert spec is not None
+    script = importlib.util.module_from_spec(spec)
+    loader.exec_module(script)
+    prune, schemes = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("prune.md", "schemes.md"))
+    gone = script.dropped(prune)
+    assert len(gone) >= 4
+    assert [(count / script.EXPERTS, round(lost, 4)) for count, lost in gone] == list(DROPPED)
+    rows = re.findall(r"^\| (w\d)a8 \|(?:[^|]*\|){3} ([0-9.]+) \|", schemes, re.M)
+    assert len(rows) >= 5
+    for coding, divergence in rows:
+        assert CODINGS["all", coding] == pytest.approx(float(divergence), rel=0.1)
+    module = (ROOT / "codegen/colibri/explain/measured.py").read_text(encoding="utf-8")
+    found = {**CODINGS, **{("states", kv): CODINGS["all", "w8"] + lost for kv, lost in STATES.items()}}
+    assert module.split(script.BEGIN)[1].split(script.END)[0] == script.block(found, gone)

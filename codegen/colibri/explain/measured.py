@@ -3,14 +3,11 @@
 All figures are the Kullback-Leibler divergence from the model in fp32, nats a token: it is above 0 and scatters less
 than the loss. Weights are rounded to nearest, activations have 8 bits.
 
-`CODINGS` and `STATES` are of 10,240 tokens, by
-
-    colibri eval examples/shakespeare-moe --data tests/oracle/shakespeare-moe/val_tokens.npy --window 128 --limit 10240
-        --recipe w8a8 --recipe w6a8 … --recipe w8a8:experts=w6a8 … --recipe w8a8:kv=f16 --recipe w8a8:kv=int8
-
-and `DROPPED` is from the table that `ci/prune` writes into docs/prune.md, less what w8a8 alone has there.
+`CODINGS` and `STATES` are of 10,240 tokens; `DROPPED` is from the table that `ci/prune` writes into docs/prune.md, less
+what w8a8 alone has there. `ci/thumb --write` measures them.
 """
 
+# begin: ci/thumb --write
 # Of a coding of all weights, or of those of the experts beside w8.
 CODINGS: dict[tuple[str, str], float] = {
     ("all", "w8"): 0.0027,
@@ -30,3 +27,4 @@ CODINGS: dict[tuple[str, str], float] = {
 STATES: dict[str, float] = {"f32": 0.0, "f16": 0.0, "int8": 0.0001}
 # Share of the experts that are gone, and what that costs; ascending.
 DROPPED: tuple[tuple[float, float], ...] = ((1 / 32, 0.0), (4 / 32, 0.0045), (8 / 32, 0.0437), (12 / 32, 0.1716))
+# end

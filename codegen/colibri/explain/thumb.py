@@ -8,6 +8,8 @@ from __future__ import annotations
 from colibri.explain.measured import CODINGS, DROPPED, STATES
 from colibri.graph.graph import StateType
 
+CODED = tuple(coding for where, coding in CODINGS if where == "all")  # the widest first
+
 
 def coding_loss(whole: bool, coding: str) -> float | None:
     """Nats of a coding of all weights, or of those of the experts alone; None if not measured."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from colibri.explain.thumb import coding_loss, dropping_loss, states_loss
+from colibri.explain.thumb import CODED, coding_loss, dropping_loss, states_loss
 from colibri.fit.sizes import Sizes
 from colibri.graph.graph import BufferKind, Graph, StateType, TensorClass
 from colibri.graph.ops import Experts
@@ -13,8 +13,6 @@ from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.passes.prune import most_drops
 from colibri.passes.rules import Rule, Selector, ordered
-
-CODINGS = ("w8", "w6", "w5", "w4", "w3", "w2")  # the widest first
 
 Plan = Callable[[Options], Sizes | None]
 """Sizes of a recipe; None for one that cannot be."""
@@ -92,7 +90,7 @@ def _flash_ways(graph: Graph, options: Options, plan: Plan, order: Sequence[tupl
 def _coarser(options: Options) -> tuple[str, ...]:
     """Codings below the recipe's own."""
     form = str(options.scheme.coding.format)
-    return CODINGS[CODINGS.index(form) + 1 :] if form in CODINGS else CODINGS
+    return CODED[CODED.index(form) + 1 :] if form in CODED else CODED
 
 
 def _coded(options: Options, coding: str, whole: bool) -> Change:
