@@ -20,7 +20,7 @@ from colibri.graph.interpret import Quantised, Reference
 from colibri.progress import Progress, unseen
 
 # Constants, whatever the machine has: what is collected must not depend on it.
-WIDEST = 4096  # columns whose second moments are kept: 128 MiB
+WIDEST = 4096  # columns whose second moments are kept: 128 MiB; wider matrices are rounded to nearest
 MOST_BYTES = 1 << 30  # of all second moments
 _ROWS = 2048  # that go through the model side by side
 _STATE_VALUES = 1 << 26  # of the sequences side by side

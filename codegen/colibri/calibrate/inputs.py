@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.calibrate.statistics import Wide, mean_product, mean_row
+from colibri.calibrate.statistics import mean_product, mean_row
 from colibri.graph.float32 import Float
 from colibri.passes.gptq import Inputs, damped
+from colibri.passes.linear_algebra import Wide
 
 Rows = NDArray[np.intp] | None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from colibri.calibrate.collect import collect
+from colibri.calibrate.collect import WIDEST, collect
 from colibri.calibrate.data import CalibrationData, Rounding
 from colibri.calibrate.inputs import Rows, inputs_of, same_rows
 from colibri.calibrate.statistics import floats, mean_product
@@ -33,7 +33,6 @@ from colibri.passes.rules import Rule
 from colibri.progress import Progress, unseen
 
 Rounder = Callable[[Matrix, Coding, Inputs], Matrix]
-WIDEST = 4096  # columns of a matrix that is rounded so; of a wider one each weight goes to the nearest value
 
 
 def quantise_calibrated(
@@ -221,7 +220,7 @@ class _Rounding:
 
 
 def _few_words(op: Experts, few: Mapping[int, int]) -> str:
-    """``layer 2: calibration reaches experts 3 (0 rows) and 5 (35 rows) hardly or never; …``."""
+    """``layer 2: calibration hardly reaches experts 3 (0 rows), 5 (35 rows); rounded for …``."""
     named = [f"{expert} ({rows} rows)" for expert, rows in sorted(few.items())]
     which = f"expert {named[0]}" if len(named) == 1 else f"experts {', '.join(named)}"
     return f"layer {op.layer}: calibration hardly reaches {which}; rounded for what all experts of the layer read"

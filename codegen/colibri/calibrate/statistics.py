@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colibri.graph.float32 import Float
 from colibri.graph.interpret import Quantised
+from colibri.passes.linear_algebra import Wide
 
-Wide = NDArray[np.float64]
 _TOP = 15  # bits that rows are rounded to, beside the sign
 
 
