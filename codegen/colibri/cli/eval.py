@@ -26,7 +26,7 @@ _MOST = 1 << 40
     "--recipe",
     "recipes",
     multiple=True,
-    metavar="RECIPE",
+    metavar="FILE|WORD",
     help="Of a checkpoint: as `colibri matrix` takes it; repeatable.  [default: w8a8]",
 )
 @click.option(

@@ -18,7 +18,9 @@ _MOST = 1 << 40
 @click.option("--recipe", default="w8a8", show_default=True, metavar="FILE|WORD", help="What you would like to build.")
 @reserve_options
 @click.option("--data", type=FILE, metavar="FILE", help="Measure what the ways lose, as `colibri eval` does.")
-@click.option("--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.")
+@click.option(
+    "--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.  [default: the context]"
+)
 @click.option("--limit", type=click.IntRange(1, _MOST), metavar="N", help="Take the first N tokens or samples.")
 @click.option(
     "-j", "--jobs", type=click.IntRange(0, 1024), default=0, help="Programs at a time.  [default: processors]"

@@ -42,7 +42,11 @@ _MOST = 1 << 40
     metavar="AXIS=VALUE,…",
     help="Search less: experts=w4,w3 or kv=f16 or dropped=0 or 2.experts=w4; repeatable.",
 )
-@click.option("--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.  [default: as asked]")
+@click.option(
+    "--window",
+    type=click.IntRange(1, 1 << 20),
+    help="Tokens behind an empty context.  [default: as --context-at-least]",
+)
 @click.option("--limit", type=click.IntRange(1, _MOST), metavar="N", help="Take the first N tokens or samples.")
 @click.option(
     "--budget", type=click.IntRange(1, 1_000_000), default=96, show_default=True, help="Evaluations in the search."
@@ -50,7 +54,7 @@ _MOST = 1 << 40
 @click.option("--time", "minutes", type=Quantity(0.0), metavar="MINUTES", help="After which no evaluation begins.")
 @click.option("--seed", type=click.IntRange(0, 1 << 31), default=0, show_default=True, help="Of the split of the data.")
 @click.option(
-    "-j", "--jobs", type=click.IntRange(0, 1024), default=0, help="Evaluations at once.  [default: as processors]"
+    "-j", "--jobs", type=click.IntRange(0, 1024), default=0, help="Evaluations at once.  [default: processors]"
 )
 @click.option(
     "--executor",

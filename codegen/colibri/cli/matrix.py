@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     multiple=True,
     default=("w8a8",),
     show_default=True,
-    metavar="RECIPE",
+    metavar="FILE|WORD",
     help="In a word, such as w4a8:head=w8a16:kv=f16:context=64, or recipe.json; see docs/recipes.md; repeatable.",
 )
 @click.option(

@@ -38,9 +38,13 @@ _MOST = 1 << 40
     help="What goes first: by the model's loss a byte, the change of the layer's output, or its weights.",
 )
 @click.option("--merge", is_flag=True, help="Merge with the most similar expert where that costs less.")
-@click.option("--recipe", default="w8a8", show_default=True, metavar="RECIPE", help="What the model is to become.")
-@click.option("--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.")
-@click.option("--stride", type=click.IntRange(1, 1 << 20), help="Tokens from one window to the next.")
+@click.option("--recipe", default="w8a8", show_default=True, metavar="FILE|WORD", help="What the model is to become.")
+@click.option(
+    "--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.  [default: the context]"
+)
+@click.option(
+    "--stride", type=click.IntRange(1, 1 << 20), help="Tokens from one window to the next.  [default: the window]"
+)
 @click.option("--limit", type=click.IntRange(1, _MOST), metavar="N", help="Take the first N tokens or samples.")
 @click.option(
     "--test",
