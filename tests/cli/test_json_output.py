@@ -149,5 +149,5 @@ def test_inspect_says_once_where_everything_fits(capsys: pytest.CaptureFixture[s
         holds = [all(fit[key] is None or fit[key] >= 0 for key in ("flash_left", "ram_left")) for fit in fits]
         has_row = len(rows.get(board, [])) > 4 and rows[board][0] in ("yes", "no", "kv")
         assert has_row == (any(holds) and not all(holds))
-    assert "stm32f405 (259K flash)" in " ".join(" ".join(lines).split())
+    assert "stm32f405 (226K flash)" in " ".join(" ".join(lines).split())
     assert rows["nucleo-h743zi"] == ["no", "no", "no", "yes", "yes"]
