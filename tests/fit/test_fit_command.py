@@ -42,7 +42,7 @@ def test_a_sensor_model_from_data_to_package(tmp_path: Path, capsys: pytest.Capt
     assert scores.mae.mean == pytest.approx((73 * chosen["loss"]["mean"] + 63 * final["loss"]["mean"]) / 136, rel=0.1)
     assert main([*arguments, "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert "known from the journal" in out and "dropped: nothing" in out
+    assert "known from the journal" in out and "dropped: nothing" in out and "recipe: w" in out
 
 
 def test_an_executor_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,8 +152,8 @@ def _print_final(found: Fit, choice: Choice, final: Final, console: Console) -> 
     console.print(_dropped(choice), soft_wrap=True)
     if final.instructions is not None:
         console.print(f"{final.instructions:,} instructions per {final.unit}, counted by the emulator")
+    console.print(f"recipe: {printable(choice.recipe)}", soft_wrap=True)
     if final.package:
-        console.print(f"recipe: {printable(choice.recipe)}", soft_wrap=True)
         console.print(f"package: {printable(final.package)}", soft_wrap=True)
 
 
