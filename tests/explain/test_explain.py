@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import SENSORS, SHAKESPEARE, sensor, write_mixtral
+from small_models import ORACLE, SENSORS, SHAKESPEARE, sensor, write_mixtral
 
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
@@ -95,6 +95,14 @@ def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     assert context is not None and 1000 < context < 2048
     assert shorter["note"] == f"texts end after {context} tokens, not 2048"
     assert not fits(model, "stm32f405", f"w8a8:context={context + 1}")
+
+
+def test_calibration_stays_in_the_recipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens = tmp_path / "t.npy"
+    np.save(tokens, np.arange(40))
+    facts = explained(capsys, ORACLE / "mixtral-base", "--board", "microbit", "--recipe", f"w8a8:calibrate={tokens}")
+    assert facts["recipe"] == f"w8a8:calibrate={tokens}" and facts["ram_over"] > 0
+    assert len(facts["ways"]) == 3 and all(way["recipe"].endswith(f":calibrate={tokens}") for way in facts["ways"])
 
 
 def test_nothing_fits_is_code_3(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,7 @@ def test_an_executor_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--only", "kv=f9"], 2, "kv has no 'f9'"),
         (["--data", str(GOLDEN)], 5, "holds"),
         (["--board", "stm32f406"], 5, "stm32f406"),
+        (["--time", "0"], 2, "--time: is over before a recipe that fits is measured; give more"),
         (["--html", "/no/such/page.html"], 2, "there is no such folder"),
     ],
 )

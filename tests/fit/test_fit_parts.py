@@ -6,6 +6,7 @@ import itertools
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from small_models import SHAKESPEARE, load_graph, sensor
@@ -19,6 +20,7 @@ from colibri.fit.predict import Harms
 from colibri.fit.sizes import Planner, reserved
 from colibri.fit.space import make_space, narrowed
 from colibri.fit.split import Part, split_rows
+from colibri.fit.task import Outcome
 from colibri.recipe import parse_recipe
 
 
@@ -107,6 +109,11 @@ def test_axes_that_cannot_be_meant(only: str, words: str) -> None:
     assert words in str(caught.value)
 
 
+def test_an_axis_is_narrowed_once() -> None:
+    with pytest.raises(UsageError, match="--only kv=f16: 'kv' is there twice; list all values in one"):
+        narrowed(make_space(load_graph(SHAKESPEARE)), ["kv=int8", "experts=w4", "kv=f16"])
+
+
 def test_reserves_are_kept_free() -> None:
     board = load_board("stm32f405")
     less = reserved(board, 65536, 32768)
@@ -166,3 +173,15 @@ def test_journals_that_are_refused(tmp_path: Path) -> None:
     refused("is no journal of a search")
     with pytest.raises(UsageError, match="is a folder"), opened(tmp_path, "abc"):
         pass
+    with pytest.raises(UsageError, match="is no regular file"), opened(Path("/dev/null"), "abc"):
+        pass
+
+
+def test_sums_that_cannot_be_are_measured_anew(tmp_path: Path) -> None:
+    with opened(tmp_path / "j.jsonl", "abc") as journal:
+        good = Outcome((2.0,), (1.0,), (1.0,), (0.0,), (2.0,))
+        journal.put("good", "w8a8", good)
+        for key, counts in (("none", b"[]"), ("two", b"[2,3]"), ("zero", b"[0]")):
+            journal._lines[key] = msgspec.json.encode(good).replace(b'"counts":[2.0]', b'"counts":' + counts)
+        assert journal.get("good", Outcome) == good
+        assert [journal.get(key, Outcome) for key in ("none", "two", "zero")] == [None] * 3

@@ -11,6 +11,7 @@ import pytest
 from small_models import SHAKESPEARE, load_graph
 from synthetic import FLASH, AtOnce, planned, synthetic
 
+from colibri.errors import UsageError
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import opened
 from colibri.fit.search import Search, front
@@ -109,3 +110,11 @@ def test_too_small_a_budget_finds_nothing_rather_than_a_lie(tmp_path: Path, budg
     space = narrowed(make_space(load_graph(SHAKESPEARE)), (*ONLY, "dropped=0,4"))
     with searching(tmp_path, space, budget) as search:
         assert search.run() == []
+
+
+def test_a_budget_for_single_moves_alone_is_not_said_to_fit_nothing(tmp_path: Path) -> None:
+    space = narrowed(make_space(load_graph(SHAKESPEARE)), ("experts=w2", *ONLY[1:], "dropped=0,4"))
+    with searching(tmp_path, space, 3) as search, pytest.raises(UsageError) as caught:
+        search.run()
+    what = "evaluations are used up by single moves, before a recipe that fits is measured"
+    assert str(caught.value) == f"--budget 3: {what}; give more, or search less with --only"

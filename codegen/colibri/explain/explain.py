@@ -56,12 +56,14 @@ def explain(
         DoesNotFit: nothing fits.
     """
     graph = build_graph(Checkpoint.open(checkpoint), options)
-    options = replace(options, folds=fold_text(graph.folds), calibration=None, file="")
+    # Windows of another context are other windows: the hash of a recipe holds no longer.
+    calibration = options.calibration and replace(options.calibration, sha256="")
+    options = replace(options, folds=fold_text(graph.folds), calibration=calibration, file="")
     planner = Planner(checkpoint, board, Path("explained"), options.folds)
-    asked = planner.must(recipe_text(options))
+    asked = planner.must(_planned(options))
 
     def plan(changed: Options) -> Sizes | None:
-        return planner.sizes(recipe_text(changed))
+        return planner.sizes(_planned(changed))
 
     found: list[Change] = []
     if not asked.fits:
@@ -93,12 +95,17 @@ def explain(
     )
 
 
+def _planned(options: Options) -> str:
+    """The recipe without calibration data, which are of no consequence for a size."""
+    return recipe_text(replace(options, calibration=None))
+
+
 def _order(checkpoint: Path, data: Path, options: Options, cut: Cut, graph: Graph) -> list[tuple[int, int]]:
     """Experts by the weight that the router gives them on the data, the least first, as far as they can go."""
     count = len(any_order(graph))
     if not count:
         return []
-    aim = Aim(Until.DROP, count, Order.MASS)
+    aim, options = Aim(Until.DROP, count, Order.MASS), replace(options, calibration=None)
     steps = prune_checkpoint(checkpoint, data, aim, options, cut, evaluated=False).found.steps
     return [(step.layer, step.id) for step in steps]
 

@@ -55,8 +55,12 @@ class Evaluator:
     @property
     def left(self) -> int:
         """Evaluations that may still be asked for; 0 when the time is over."""
-        late = self._ends is not None and time.monotonic() > self._ends
-        return 0 if late else max(0, self.budget - self.asked)
+        return 0 if self.late else max(0, self.budget - self.asked)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return self._ends is not None and time.monotonic() > self._ends
 
     def found(self, recipe: str, part: Part) -> Outcome | None:
         """What has been measured."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from colibri.checkpoint.untrusted import is_folder
+from colibri.checkpoint.untrusted import is_folder, is_regular_file, is_there
 from colibri.errors import BadInput, UsageError, no_room, shown
 
 SCHEMA = 1
@@ -81,8 +81,9 @@ def opened(path: Path, checkpoint: str) -> Iterator[Journal]:
         UsageError: another search writes into it, or nothing can be written there.
     """
     where = shown(str(path), 300)
-    if is_folder(path):
-        raise UsageError("is a folder", where=where, hint="name a file with --journal")
+    if is_there(path) and not is_regular_file(path):
+        what = "is a folder" if is_folder(path) else "is no regular file"
+        raise UsageError(what, where=where, hint="name a file with --journal")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)

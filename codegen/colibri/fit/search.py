@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from colibri.errors import ColibriError
+from colibri.errors import UsageError
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.predict import Groups, Harms, Weights, outer_points
 from colibri.fit.sizes import Sizes
@@ -77,11 +77,22 @@ class Search:
         if not best:
             return []
         self.evaluate("candidates", best)
+        if not self.found:
+            raise self._used_up()
         self.evaluate("smaller ones", self.smaller(groups))
         self.refine(weights)
         if self.calibration:
             self.evaluate("rounded together", self._worth_calibrating(), calibrated=True)
         return self.ranked()
+
+    def _used_up(self) -> UsageError:
+        """Return (not raise) the error of a search that ends before a point is measured that fits."""
+        if self.evaluator.late:
+            where, what = "--time", "is over before a recipe that fits is measured"
+        else:
+            what = "evaluations are used up by single moves, before a recipe that fits is measured"
+            where = f"--budget {self.evaluator.budget}"
+        return UsageError(what, where=where, hint="give more, or search less with --only")
 
     def ranked(self) -> list[Found]:
         """What fits, the least loss first."""
@@ -102,7 +113,7 @@ class Search:
         widest = self.space.widest
         (base,) = self._look([widest]) or (None,)
         if base is None:
-            raise ColibriError("the budget does not allow a single evaluation", where="--budget")
+            raise self._used_up()
         self.harms.base = base.distance
         wanted = self._values_to_measure(self.evaluator.left // 2)
         points = [moved(widest, axis, value) for axis, value in wanted]

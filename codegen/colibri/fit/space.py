@@ -171,12 +171,16 @@ def narrowed(space: Space, only: Sequence[str]) -> Space:
         only: ``AXIS=VALUE[,VALUE…]``; an axis of all layers without their numbers, as in ``experts=w4,w3``.
 
     Raises:
-        UsageError: no such axis or value.
+        UsageError: no such axis or value, or an axis twice.
     """
     axes = list(space.axes)
+    said: set[str] = set()
     for text in only:
         where = f"--only {shown(text, 60)}"
         name, equals, listed = text.partition("=")
+        if name in said:
+            raise UsageError(f"'{shown(name, 40)}' is there twice", where=where, hint="list all values in one")
+        said.add(name)
         if not equals or not listed:
             raise UsageError("is not AXIS=VALUE[,VALUE…]", where=where, hint="for example --only kv=f16,int8")
         chosen = [index for index, axis in enumerate(axes) if name in (axis.name, axis.name.rpartition(".")[2])]

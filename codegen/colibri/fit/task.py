@@ -81,6 +81,12 @@ class Outcome(msgspec.Struct, frozen=True):
     distances: tuple[float, ...]
     agreed: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse what no evaluation gives, as a journal may hold: ValueError."""
+        sums = (self.counts, self.losses, self.originals, self.distances, self.agreed)
+        if len(set(map(len, sums))) > 1 or not self.counts or min(self.counts) <= 0:
+            raise ValueError("sums of blocks do not belong together")
+
     def of(self, sums: Sequence[float]) -> Estimate:
         """The mean of one of the sums."""
         return estimate(np.array(sums), np.array(self.counts))
