@@ -79,13 +79,23 @@ def recipe_text(options: Options) -> str:
             parts.append(f"{key}={value}")
     if drops := [f"{layer}.{expert}" for layer in sorted(options.drop) for expert in sorted(options.drop[layer])]:
         parts.append(f"drop={','.join(drops)}")
-    if merges := [f"{one.layer}.{one.gone}-{one.into}@{one.share}" for one in options.merges]:
+    if merges := [f"{one.layer}.{one.gone}-{one.into}@{_share(one.share)}" for one in options.merges]:
         parts.append(f"merge={','.join(merges)}")
     if options.calibration is not None:
         parts.append(f"calibrate={options.calibration.file or OWN}")
         if options.calibration.rounding is not Rounding.GPTQ:
             parts.append(f"rounding={options.calibration.rounding}")
     return ":".join(parts)
+
+
+def _share(share: float) -> str:
+    """As `_merges` takes it, whatever a file had.
+
+    >>> _share(0.033), _share(1.0), _share(1 / 3), _share(1e-5)
+    ('0.033', '1.0', '0.333333333', '0.00001')
+    """
+    text = f"{share:.9f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
 
 
 def _calibration(text: str, values: dict[str, str]) -> Calibration | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,9 @@ def test_a_recipe_makes_it_again(tmp_path: Path) -> None:
     options = parse_recipe("w8a8:drop=1.0,1.2:merge=1.2-3@0.4,0.1-0@0.125")
     assert options.merges == (Merge(1, 3, 2, 0.4), Merge(0, 0, 1, 0.125))
     assert recipe_text(options) == "w8a8:drop=1.0,1.2:merge=1.2-3@0.4,0.1-0@0.125"
+    for share in (1e-5, 1 / 3, 0.0, 1.0):  # which a file may have
+        text = recipe_text(replace(options, merges=(Merge(1, 3, 2, share),)))
+        assert parse_recipe(text).merges[0].share == pytest.approx(share, abs=1e-9)
     graph = build_graph(Checkpoint.open(folder), options)
     assert graph.expert_counts() == (3, 2)
     (tmp_path / "recipe.json").write_bytes(recipe_bytes(graph, options))
