@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colibri.emit import c_layout
 from colibri.emit.c_layout import WIDTH, lay_out, wrap
 
 WORDS = st.lists(st.text(alphabet="abcxyz_0123456789*", min_size=1, max_size=30), min_size=1, max_size=14)
-
-
-def test_the_examples_in_the_docstrings() -> None:
-    assert doctest.testmod(c_layout).failed == 0
 
 
 @pytest.mark.parametrize("line", ["", "f(a, b);", "x" * 200, "#define " + "x, " * 60, " * " + "long, " * 30])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 import re
 import subprocess
@@ -13,17 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colibri.emit import literals
 from colibri.emit.literals import checked_prefix, comment_text, float_literal, identifier
 from colibri.errors import UsageError
 
 TRIGRAPH = "?" + "?"
 KEYWORDS = ["int", "while", "main", "static", "bool", "colibri", "asm", "restrict"]
 BUILD_TARGETS = ["all", "test", "product", "install", "clean", "port", "gcc"]
-
-
-def test_the_examples_in_the_docstrings() -> None:
-    assert doctest.testmod(literals).failed == 0
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 from colibri.boards.load import load_board
 from colibri.errors import BadInput, ToolMissing
-from colibri.toolchain import quote, zig
 from colibri.toolchain.find import find_toolchain
 from colibri.toolchain.zig import zig_options
 
@@ -75,8 +72,3 @@ def test_a_target_that_it_has_not() -> None:
         find_toolchain(load_board("riscv-virt-rv64imac"), "zig")
     with pytest.raises(ToolMissing, match=r"no symbols and no map of a Windows program, .*; the board's own compiler"):
         find_toolchain(load_board("windows-x86-64"), "zig")
-
-
-@pytest.mark.parametrize("module", [zig, quote])
-def test_examples_in_docstrings(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

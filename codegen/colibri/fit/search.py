@@ -252,7 +252,7 @@ def _by_halves(count: int) -> list[int]:
     """The numbers 1 to ``count``: the last first, then what is in the middle of the widest gap.
 
     >>> _by_halves(5)
-    [5, 2, 3, 4, 1]
+    [5, 2, 3, 1, 4]
     """
     chosen = [0, count] if count else [0]
     while len(chosen) <= count:
