@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +33,8 @@ def print_evaluation(found: Evaluation, console: Console) -> None:
     for title, _ in columns:
         table.add_column(title, justify="right", no_wrap=True)
     for index, row in enumerate(rows):
-        name = row.name.replace(":", ":\n") if len(row.name) > _LONG else row.name
+        name = _short(row.name)
+        name = name.replace(":", ":\n") if len(name) > _LONG else name
         name = f"{name}\noriginal" if row is found.original else name
         table.add_row(
             "\n".join(map(printable, name.split("\n"))), f"{row.weight_bytes:,}", *(c[index] for _, c in columns)
@@ -40,6 +42,15 @@ def print_evaluation(found: Evaluation, console: Console) -> None:
     console.print(table)
     for line in notes(found):
         console.print(line, soft_wrap=True)
+
+
+def _short(recipe: str) -> str:
+    """The recipe with the last part of the path of its calibration data.
+
+    >>> _short("w4a8:calibrate=/tmp/data/text.npy:rounding=nearest"), _short("w8a8")
+    ('w4a8:calibrate=text.npy:rounding=nearest', 'w8a8')
+    """
+    return re.sub(r"(?<=:calibrate=)[^:]*/", "", recipe)
 
 
 def notes(found: Evaluation) -> list[str]:
