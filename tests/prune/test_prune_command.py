@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,10 @@ def test_the_data_of_a_calibrated_recipe_go_with_it(
     graph = build_graph(Checkpoint.open(model), parse_recipe(str(tmp_path / "out/dead.json")))
     assert graph.expert_counts() == (4, 3)
     (tmp_path / "out/calibration.npz").write_bytes(b"others")
+    code, said = failed(capsys, model, "--data", tokens, *how, "-o", tmp_path / "out/dead.json")
+    assert code == 2 and "is calibration data of another recipe" in said
+    (tmp_path / "out/calibration.npz").unlink()
+    os.mkfifo(tmp_path / "out/calibration.npz")  # nobody writes into it: reading would never end
     code, said = failed(capsys, model, "--data", tokens, *how, "-o", tmp_path / "out/dead.json")
     assert code == 2 and "is calibration data of another recipe" in said
 

@@ -157,17 +157,18 @@ def command(
 def _write_beside(recipe: Path, calibration: bytes) -> None:
     """Put the data of a recipe where it looks for them, unless others are there."""
     from colibri.calibrate.data import FILE_NAME
+    from colibri.checkpoint.untrusted import is_regular_file, is_there
     from colibri.errors import UsageError, no_room, shown
 
-    path = recipe.with_name(FILE_NAME)
+    path, beside = recipe.with_name(FILE_NAME), recipe.with_name(f".{FILE_NAME}")
     try:
-        if path.exists():
-            if path.read_bytes() != calibration:
+        if is_there(path):
+            if not is_regular_file(path) or path.read_bytes() != calibration:
                 what = "is calibration data of another recipe"
                 raise UsageError(what, where=shown(str(path), 300), hint="choose another folder with -o")
             return
-        beside = recipe.with_name(f".{FILE_NAME}")
         beside.write_bytes(calibration)
         beside.replace(path)
     except OSError as error:
+        beside.unlink(missing_ok=True)
         raise no_room(str(path), error, "choose another -o") from None
