@@ -13,6 +13,7 @@ import pytest
 from colibri.boards.load import load_board
 from colibri.boards.profile import MemoryKind
 from colibri.cli import main
+from colibri.emit.model_bin import MAGIC, VERSION
 from colibri.errors import BadInput
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.diff import compare, leaves
@@ -224,7 +225,7 @@ def link_other(path: Path) -> None:
 )
 def test_a_damaged_model(package: Path, tmp_path: Path, offset: int, message: str) -> None:
     raw = bytearray((package / "build/product.elf").read_bytes())
-    raw[raw.index(b"COLIBRI\0\x01\0\0\0") + offset] ^= 0x55
+    raw[raw.index(MAGIC + VERSION.to_bytes(4, "little")) + offset] ^= 0x55
     (tmp_path / "a.elf").write_bytes(raw)
     with pytest.raises(BadInput, match=message):
         report_on_elf(tmp_path / "a.elf")
