@@ -45,24 +45,35 @@ class Helpers:
     common: dict[str, int]
 
 
-def helpers(sample: Sample, calls: dict[str, frozenset[str]]) -> Helpers:
-    """Those of a product, apart from the functions that kernels are named after."""
-    runtime = {kernel.kind: kernel.runtime for kernel in kernels(sample.module)}
-    found = Helpers({}, {})
-    for name in sorted((sample.bytes.functions.keys() & calls.keys()) - set(runtime.values())):
-        kinds = [kind for kind, one in runtime.items() if name in reached(calls, [one])]
-        size = sample.bytes.functions[name]
-        if len(kinds) == 1:
-            found.own[kinds[0]] = found.own.get(kinds[0], 0) + size
-        else:
-            found.common[name] = size
-    return found
+def helpers(samples: list[Sample], calls: dict[str, frozenset[str]]) -> dict[str, Helpers]:
+    """Those of each product, apart from the functions that kernels are named after.
+
+    What kernels of several kinds call in one product is common in all of them, though one kind alone may have it there.
+    """
+    leading: dict[str, dict[str, list[str]]] = {}
+    for sample in samples:
+        runtime = {kernel.kind: kernel.runtime for kernel in kernels(sample.module)}
+        names = sorted((sample.bytes.functions.keys() & calls.keys()) - set(runtime.values()))
+        leading[sample.name] = {
+            name: [kind for kind, one in runtime.items() if name in reached(calls, [one])] for name in names
+        }
+    common = {name for found in leading.values() for name, kinds in found.items() if len(kinds) != 1}
+    all_found = {}
+    for sample in samples:
+        found = all_found[sample.name] = Helpers({}, {})
+        for name, kinds in leading[sample.name].items():
+            size = sample.bytes.functions[name]
+            if name in common:
+                found.common[name] = size
+            else:
+                found.own[kinds[0]] = found.own.get(kinds[0], 0) + size
+    return all_found
 
 
 def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
     """A board's measurement with coefficients by least squares."""
     calls = call_graph(paths.path(one.stem) for one in sorted(paths.path("attention").parent.glob("*.h")))
-    beside = {sample.name: helpers(sample, calls) for sample in samples}
+    beside = helpers(samples, calls)
     used = [(kernel, sample) for sample in samples for kernel in kernels(sample.module)]
     inlined = {kernel.kind for kernel, sample in used if kernel.runtime not in sample.bytes.functions}
     differing = {
