@@ -50,7 +50,7 @@ static int statuses(void)
     copy[0] = 'C';
     copy[8] = 9;
     CHECK(colibri_check(&tiny_model, copy, TINY_MODEL_BYTES) == COLIBRI_MODEL_VERSION);
-    copy[8] = 1;
+    copy[8] = tiny_bin[8];
     copy[33] ^= 1; /* the number of sections */
     CHECK(colibri_check(&tiny_model, copy, TINY_MODEL_BYTES) == COLIBRI_MODEL_UNKNOWN);
     copy[33] ^= 1;

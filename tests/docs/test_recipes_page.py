@@ -12,7 +12,6 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.cli import main
 from colibri.graph.graph import TensorClass
-from colibri.graph.scheme import Scheme
 from colibri.passes.rules import Rule, assign, ordered
 from colibri.recipe import parse_recipe, recipe_text
 
@@ -35,12 +34,6 @@ def test_commands_say_what_can_be_meant() -> None:
     rules = [Rule.parse(typed[j + 1]) for j, word in enumerate(typed) if word == "--set"]
     scheme, context = (typed[typed.index(name) + 1] for name in ("--scheme", "--context"))
     assert f"{':'.join(map(str, (scheme, *ordered(rules))))}:context={context}" == words[0]
-
-
-def test_schemes_in_the_text_are_schemes() -> None:
-    (shown,) = re.findall(r"^In this order: (.*)\. Which", PAGE, re.MULTILINE)
-    for text in re.findall("`([^`]+)`", shown):
-        assert str(Scheme.parse(text)) == text
 
 
 def test_every_class_has_a_row() -> None:

@@ -49,12 +49,12 @@ def test_an_executor_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "8192"]
     arguments += ["--calibrate", "none", "--context-at-least", "64", "--only", "experts=w8,w4,w2", "--only", "kv=f16"]
     arguments += ["--only", "attention=w4", "--only", "embedding=w4", "--only", "head=w4", "--only", "activations=a8"]
-    arguments += ["--budget", "10", "--executor", "synthetic:make", "--dry-run", "-o", str(tmp_path / "p")]
+    arguments += ["--budget", "30", "--executor", "synthetic:make", "--dry-run", "-o", str(tmp_path / "p")]
     assert main([*arguments, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert MADE[-1].ended and len(MADE[-1].tasks) >= facts["evaluated"]
     assert all(one["flash"] <= 1 << 20 and one["context"] >= 64 for one in facts["front"])
-    assert facts["front"][0]["context"] > 64
+    assert any(one["context"] > 64 for one in facts["front"])
 
 
 @pytest.mark.parametrize(

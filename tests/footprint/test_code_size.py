@@ -47,7 +47,7 @@ MOST = {
 # An example of each kind; ops that the examples have not.
 UNSEEN = [
     Case(EXAMPLES / "load-moe/top1-e4", Options()),
-    Case(EXAMPLES / "shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=8, context=32, drop={0: {1, 3}})),
+    Case(EXAMPLES / "shakespeare-moe", Options(Scheme.W4A8, StateType.F16, prefill=8, context=32)),
     Case(ORACLE / "deepseekv3-base", Options(Scheme.W8A8, prefill=4)),
     Case(ORACLE / "gptoss-base", Options(Scheme.W4A16)),
 ]
