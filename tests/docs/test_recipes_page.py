@@ -12,6 +12,7 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.cli import main
 from colibri.graph.graph import TensorClass
+from colibri.graph.scheme import Scheme
 from colibri.passes.rules import Rule, assign, ordered
 from colibri.recipe import parse_recipe, recipe_text
 
@@ -34,6 +35,14 @@ def test_commands_say_what_can_be_meant() -> None:
     rules = [Rule.parse(typed[j + 1]) for j, word in enumerate(typed) if word == "--set"]
     scheme, context = (typed[typed.index(name) + 1] for name in ("--scheme", "--context"))
     assert f"{':'.join(map(str, (scheme, *ordered(rules))))}:context={context}" == words[0]
+
+
+def test_schemes_in_the_text_are_schemes() -> None:
+    page = (ROOT / "docs" / "schemes.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| (w\S+) \| [0-9.]+ \|", page, re.MULTILINE)
+    assert len(set(shown)) > 20
+    for text in shown:
+        assert str(Scheme.parse(text)) == text
 
 
 def test_every_class_has_a_row() -> None:

@@ -73,6 +73,16 @@ def test_predictions_are_within_their_bounds(board_id: str, tmp_path: Path) -> N
             assert abs(error) <= getattr(estimate.within, group), f"{sample.name}: {group} is off by {error}"
 
 
+def test_no_bound_where_experts_are_dropped(tmp_path: Path) -> None:
+    """Routers of fewer experts were not measured."""
+    language = EXAMPLES / "shakespeare-moe"
+    for drop in ({}, {0: {1, 3}}):
+        options = Options(Scheme.W4A8, context=32, drop=drop)
+        contents = prepare(language, load_board("stm32f405"), options, tmp_path / "out", proven=False)
+        estimate = contents.package.code_estimate
+        assert estimate is not None and (estimate.within is None) == bool(drop)
+
+
 @pytest.mark.parametrize("board_id", ["nucleo-h743zi", "stm32f405"])
 def test_what_is_measured_is_what_the_report_shows(board_id: str, tmp_path: Path, objects: SharedObjects) -> None:
     board, case = load_board(board_id), UNSEEN[0]

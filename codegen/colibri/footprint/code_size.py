@@ -118,8 +118,11 @@ class Choice:
     own: bool
 
 
-def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
+def estimate_code(module: Module, package: Package, *, pruned: bool = False) -> CodeEstimate | None:
     """Predict the product's code, constants and variables.
+
+    Args:
+        pruned: experts were dropped; routers of fewer experts were not measured, so there is no bound.
 
     Returns:
         None when no board with this processor and these kernel folders was measured, or not a kernel of some kind.
@@ -131,6 +134,7 @@ def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
     if not all(measured.knows(kernel.kind) for kernel in kernels(module)):
         return None
     sizes = predict(module, package, measured)
+    bounded = choice.own and not pruned and _made_by(measured, package)
     return CodeEstimate(
         code=sizes.code,
         tables=sizes.tables,
@@ -138,7 +142,7 @@ def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
         kernels=sizes.kernels,
         board=choice.board,
         compiler=measured.compiler,
-        within=measured.within.get(package.scheme) if choice.own and _made_by(measured, package) else None,
+        within=measured.within.get(package.scheme) if bounded else None,
     )
 
 
