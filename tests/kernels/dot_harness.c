@@ -1,13 +1,79 @@
-/* dot_harness.c: runs one dot kernel on tiles from the standard input.
+/* dot_harness.c: runs one dot kernel on tiles from the standard input, or on bare metal from the port's request.
  *
  * Compile with KERNEL_HEADER (the header), KERNEL (the function), ROWS (of a tile), SUM (type of a
- * sum), and GROUPED where the kernel takes group scales, or PLANES where it takes zero points, bits and group size too. Every array is an allocation of its own that ends with
- * its last element, so that a sanitizer sees a read beyond it.
+ * sum), and GROUPED where the kernel takes group scales, or PLANES where it takes zero points, bits and group size too.
+ * Every array is an allocation of its own that ends with its last element, so that a sanitizer sees a read beyond it;
+ * on bare metal, with HEAP bytes for all of them, they stand one behind the other.
  */
 #include <stdint.h>
+#include KERNEL_HEADER
+
+#ifdef HEAP
+
+#include "ports/port.h"
+
+static _Alignas(16) uint8_t heap[HEAP];
+static size_t taken;
+
+static void *allocate(size_t bytes)
+{
+    uint8_t *block = heap + taken;
+    taken += (bytes + 15) / 16 * 16;
+    return taken <= HEAP ? block : NULL;
+}
+
+/* Blocks go in the opposite order of their coming. */
+static void release(void *block)
+{
+    taken = (size_t)((uint8_t *)block - heap);
+}
+
+static size_t read_bytes(void *bytes, size_t n)
+{
+    return port_read(bytes, n);
+}
+
+static void write_bytes(const void *bytes, size_t n)
+{
+    port_write(bytes, n);
+}
+
+static _Noreturn void leave(int code)
+{
+    port_exit(code);
+}
+
+#else
+
 #include <stdio.h>
 #include <stdlib.h>
-#include KERNEL_HEADER
+
+static void *allocate(size_t bytes)
+{
+    return malloc(bytes);
+}
+
+static void release(void *block)
+{
+    free(block);
+}
+
+static size_t read_bytes(void *bytes, size_t n)
+{
+    return fread(bytes, 1, n, stdin);
+}
+
+static void write_bytes(const void *bytes, size_t n)
+{
+    fwrite(bytes, 1, n, stdout);
+}
+
+static _Noreturn void leave(int code)
+{
+    exit(code);
+}
+
+#endif
 
 typedef struct piece {
     uint8_t *block;
@@ -17,13 +83,13 @@ typedef struct piece {
 /* bytes from the standard input, offset bytes behind an address that is a multiple of 16. */
 static piece read_piece(size_t bytes, size_t offset)
 {
-    piece p = {.block = malloc(offset + bytes)};
+    piece p = {.block = allocate(offset + bytes)};
     if (p.block == NULL || (uintptr_t)p.block % 16 != 0) {
-        exit(2);
+        leave(2);
     }
     p.data = p.block + offset;
-    if (fread(p.data, 1, bytes, stdin) != bytes) {
-        exit(3);
+    if (read_bytes(p.data, bytes) != bytes) {
+        leave(3);
     }
     return p;
 }
@@ -49,7 +115,7 @@ static void run_planes(SUM *sum, const void *w, const uint8_t *factors, const ui
         WITH_GROUPS(5)
         WITH_GROUPS(6)
     default:
-        exit(4);
+        leave(4);
     }
 }
 #endif
@@ -59,7 +125,7 @@ int main(void)
     struct {
         int32_t k, tiles, weight_bytes, scale_bytes, zero_bytes, value_bytes, bits, group, weight_offset, value_offset;
     } head;
-    while (fread(&head, sizeof head, 1, stdin) == 1) {
+    while (read_bytes(&head, sizeof head) == sizeof head) {
         const piece values = read_piece((size_t)head.value_bytes, (size_t)head.value_offset);
         for (int32_t tile = 0; tile < head.tiles; tile++) {
             const piece weights = read_piece((size_t)head.weight_bytes, (size_t)head.weight_offset);
@@ -74,12 +140,12 @@ int main(void)
 #else
             KERNEL(sum, (const void *)weights.data, (const void *)values.data, head.k);
 #endif
-            fwrite(sum, sizeof sum, 1, stdout);
-            free(weights.block);
-            free(scales.block);
-            free(zeros.block);
+            write_bytes(sum, sizeof sum);
+            release(zeros.block);
+            release(scales.block);
+            release(weights.block);
         }
-        free(values.block);
+        release(values.block);
     }
-    return 0;
+    leave(0);
 }

@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import EmulatorKind
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds
+from colibri.emit.linker import Plan, linker_script, port_files
+from colibri.emulate.runner import run
 from colibri.graph.coding import F32, FP4, GROUPS, W4, W8, Coding, WeightFormat
 from colibri.graph.graph import BufferKind
 from colibri.graph.weights import Matrix
+from colibri.package import Memory
 from colibri.passes.kernels import KernelSet, Tile, dot_kernel
 from colibri.passes.pack import aligned, matrix_layout, pack_matrix
 from colibri.paths import data_folder
@@ -25,7 +28,12 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werr
 SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 # The board on which a folder's kernels run.
-BOARDS = {"portable": "x86-64-v3", "avx2": "x86-64-v3", "neon_dotprod": "raspberry-pi-5"}
+BOARDS = {
+    "portable": "x86-64-v3",
+    "avx2": "x86-64-v3",
+    "neon_dotprod": "raspberry-pi-5",
+    "mve": "mps3-an547",
+}
 
 F16 = Coding(WeightFormat.F16)
 _SOME = [Coding(WeightFormat(f"w{bits}"), group) for bits in range(2, 7) for group in GROUPS]
@@ -104,17 +112,19 @@ class Case:
 
 @dataclass(frozen=True)
 class DotProgram:
-    """The program, and the command that runs it."""
+    """The program, and where it runs."""
 
     dot: Dot
-    command: list[str]
+    image: Path
+    board: Board
+    emulator: Emulator
 
     def run(self, cases: list[Case]) -> list[np.ndarray]:
         """Sums of each case's rows ``[n]``, of the format's type."""
         request = b"".join(self._encode(case) for case in cases)
-        done = subprocess.run(self.command, input=request, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr.decode(errors="replace")
-        sums = np.frombuffer(done.stdout, self.dot.sums)
+        done = run(self.image, self.board, self.emulator, request=request)
+        assert done.exit_code == 0, done.stderr
+        sums = np.frombuffer(done.output, self.dot.sums)
         results, at = [], 0
         for case in cases:
             n = case.matrix.shape[0]
@@ -162,11 +172,25 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
         "SUM": C_TYPES[dot.sums],
         **({"PLANES": "1"} if dot.planes else {"GROUPED": "1"} if dot.form.format.grouped else {}),
     }
-    program = folder / f"{dot}.elf"
-    command = [compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else ["-static"])]
+    image = folder / f"{dot}.elf"
+    command = [compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else [])]
     command += [f"-D{name}={value}" for name, value in defines.items()]
-    command += [f"-I{data_folder('runtime_c')}", str(Path(__file__).parent / "dot_harness.c"), "-o", str(program)]
+    command += [f"-I{data_folder('runtime_c')}", str(Path(__file__).parent / "dot_harness.c"), "-o", str(image)]
+    if board.kind is BoardKind.BARE:
+        command += _bare_options(board, emulator, folder)
+    elif not sanitize:
+        command.append("-static")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    native = emulator.kind is EmulatorKind.NATIVE
-    return DotProgram(dot, [str(program)] if native else [emulator.program, *emulator.args, str(program)])
+    return DotProgram(dot, image, board, emulator)
+
+
+def _bare_options(board: Board, emulator: Emulator, folder: Path) -> list[str]:
+    """The board's own start-up and linker script, and most of its memory for the program's arrays."""
+    plan = Plan(Memory((), 0))
+    script = folder / "board.ld"
+    script.write_text(linker_script(board, emulator, "dot", plan))
+    heap = board.region_for(Holds.DATA).length * 3 // 4
+    sources = [str(data_folder("runtime_c") / "ports" / name) for name in port_files(board) if name.suffix == ".c"]
+    options = ["-ffreestanding", f"-DHEAP={heap}", f"-DPORT_TRAP_{emulator.trap.upper()}", *sources]
+    return [*options, "-nostdlib", "-ffunction-sections", "-Wl,--gc-sections", f"-Wl,-T,{script}", "-lgcc"]

@@ -10,6 +10,8 @@ import pytest
 from dot_programs import BOARDS, FORMS, Case, Dot, DotProgram, build_dot
 from small_models import integer_matrix
 
+from colibri.boards.load import load_board
+from colibri.boards.profile import EmulatorKind
 from colibri.graph.coding import F32, FACTOR_MAX, FP4, FP4_SHIFT_MAX, Coding
 from colibri.graph.float32 import canonical, matvec
 from colibri.graph.graph import BufferKind
@@ -27,7 +29,7 @@ def kernels(*, native: bool = False) -> pytest.MarkDecorator:
     """Run a test with each kernel, or with those that run on this machine."""
     params = []
     for folder in BOARDS:
-        emulated = folder.startswith("neon")
+        emulated = load_board(BOARDS[folder]).emulators[0].kind is not EmulatorKind.NATIVE
         if not (native and emulated):
             marks = [pytest.mark.emulator] if emulated else []
             dots = [Dot(folder, *form) for form in FORMS]
