@@ -33,6 +33,7 @@ BOARDS = {
     "avx2": "x86-64-v3",
     "neon_dotprod": "raspberry-pi-5",
     "mve": "mps3-an547",
+    "rv32im": "riscv-virt-rv32imac",
 }
 
 F16 = Coding(WeightFormat.F16)
