@@ -12,7 +12,7 @@ from colibri.boards.load import load_board
 from colibri.boards.profile import Board, BoardKind
 from colibri.emit.linker import linker_script, port_files
 from colibri.paths import data_folder
-from colibri.toolchain.buildfiles import Sources, script_name, write_build_files
+from colibri.toolchain.buildfiles import Sources, mains, script_name, write_build_files
 from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.toolchain.places import zig_folders
 
@@ -90,9 +90,8 @@ def write_small(folder: Path, name: str | Board, compiler: Compiler | None = Non
         "runtime/core/scale.h": SCALE_H,
         "runtime/core/scale.c": SCALE_C,
         "runtime/include/colibri.h": "",
-        "app/product.c": MAIN_C.replace("@NAME@", "product"),
-        "app/test.c": MAIN_C.replace("@NAME@", "test"),
     }
+    texts |= {source: MAIN_C.replace("@NAME@", role) for role, source in mains(board).items()}
     ports = port_files(board)
     for port in ports:
         texts[f"port/{port.as_posix()}"] = (data_folder("runtime_c") / "ports" / port).read_text()

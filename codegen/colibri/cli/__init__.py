@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = (
+    "bench",
     "boards",
     "build",
     "check",

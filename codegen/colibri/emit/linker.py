@@ -214,6 +214,8 @@ def port_files(board: Board) -> list[Path]:
         shared += ["semihosting.h", "semihosting.c", "memory.c"]
     if board.kind is BoardKind.WASM:
         shared += ["memory.c"]
+    if board.kind in (BoardKind.BARE, BoardKind.LINUX):
+        shared += ["latency.h"]
     if paints(board):
         shared += ["paint.h"]
     folder = data_folder("runtime_c") / "ports"

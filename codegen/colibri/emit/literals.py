@@ -17,7 +17,7 @@ _RESERVED = frozenset([
     "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "main",
     "colibri", "bool", "true", "false", "asm", "typeof",
     # targets of the build files, and the port's own prefix
-    "all", "clean", "gcc", "help", "install", "oversize", "package", "port", "product", "test",
+    "all", "bench", "clean", "gcc", "help", "install", "oversize", "package", "port", "product", "test",
 ])
 # fmt: on
 

@@ -17,7 +17,10 @@ from colibri.graph.graph import Graph
 from colibri.package import Memory, ModelFacts, Package, used_regions
 from colibri.passes.pack import Layouts
 from colibri.passes.place import CONTEXT_BYTES
+from colibri.passes.spread import bytes_read
 from colibri.toolchain.buildfiles import image_suffix
+
+_BENCH_PROMPT, _BENCH_TOKENS = 128, 64  # of the bench program, where nothing is said
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ def package_values(contents: Contents) -> dict[str, object]:
             _Macro(f"{prefix}_OUTPUTS", str(model.outputs), "floats of a prediction"),
         ]
     )
+    bench_tokens = min(_BENCH_TOKENS, package.context // 2)
     experts = "/".join(str(count) for count in model.experts)
     macros = [
         *shape,
@@ -137,6 +141,9 @@ def package_values(contents: Contents) -> dict[str, object]:
         "model_params": _join(contents, "const void *{0}, size_t {0}_bytes"),
         "model_arguments": _join(contents, f"{package.prefix}_{{1}}, {prefix}_{{2}}_BYTES"),
         "first_token": 0,
+        "read_bytes": bytes_read(graph, contents.layouts),
+        "bench_tokens": bench_tokens,
+        "bench_prompt": min(_BENCH_PROMPT, model.source or package.context - bench_tokens),
         "routing": model.routing,
         "scheme": package.scheme,
         "licence": comment_text(contents.licence or "", 200),
@@ -146,6 +153,7 @@ def package_values(contents: Contents) -> dict[str, object]:
         "needs": region_needs(package),
         "bare": package.board.kind is BoardKind.BARE,
         "kind": str(package.board.kind),
+        "arch": package.board.cpu.arch,
         "paints": paints(package.board),
         "called": [_slot(name, package.prefix) for name in called_functions(model, package.prefix)],
         "suffix": image_suffix(package.board),

@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from colibri.boards.profile import Board
+from colibri.boards.profile import Board, BoardKind
 from colibri.calibrate.data import FILE_NAME as CALIBRATION
 from colibri.claim import put_in_place
 from colibri.emit.c_layout import lay_out
@@ -22,7 +22,7 @@ from colibri.errors import BadInput, UsageError, no_room
 from colibri.package import FILE_NAME, load_package
 from colibri.paths import data_folder
 from colibri.progress import Progress, unseen
-from colibri.toolchain.buildfiles import Sources, write_build_files
+from colibri.toolchain.buildfiles import Sources, mains, write_build_files
 
 
 def write_package(folder: Path, contents: Contents, progress: Progress = unseen) -> None:
@@ -140,8 +140,10 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
         render("package/model.c.j2", {**values, **model_c_values(contents.module, contents.graph, package.prefix)}),
     )
     _write(folder / "src/model_bin.S", render("package/model_bin.S.j2", values))
-    _write(folder / "app/product.c", render("app/product.c.j2", values))
-    _write(folder / "app/test.c", render("app/test.c.j2", values))
+    for main in mains(board).values():
+        _write(folder / main, render(f"{main}.j2", values))
+    if board.kind is BoardKind.BARE:
+        _write(folder / "app/cycles.h", render("app/cycles.h.j2", values))
     _write(folder / "README.md", render("package/README.md.j2", values))
     for name, text in linker_scripts(package).items():
         _write(folder / name, text)

@@ -52,11 +52,17 @@ def hot_weights(graph: Graph, layouts: Layouts, board: Board, code: int, pins: M
     return frozenset(weight for unit, weights in members.items() if homes[unit] == name for weight in weights)
 
 
-def _units(graph: Graph, layouts: Layouts) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """Weights that stay together, and the bytes of them that one token or sample reads."""
+def bytes_read(graph: Graph, layouts: Layouts) -> int:
+    """Bytes of weights that one step, or one sample alone, reads: of experts those that run, of tables one entry."""
+    _, moved = _units(graph, layouts, first=graph.encoder)
+    return sum(moved.values())
+
+
+def _units(graph: Graph, layouts: Layouts, first: int = 0) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Weights that stay together, and the bytes of them that one token or sample reads, from the op ``first`` on."""
     members: dict[str, list[str]] = {}
     moved: dict[str, int] = defaultdict(int)
-    for op in graph.ops:
+    for op in graph.ops[first:]:
         for weight in op.weights().values():
             members[weight] = [weight]
             moved[weight] += _read(op, _bytes(graph, layouts, weight), graph)

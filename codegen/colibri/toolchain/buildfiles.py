@@ -13,7 +13,7 @@ from colibri.emit.templates import render
 from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.toolchain.quote import cmake_text, ninja_words
 
-Role = Literal["product", "test"]
+Role = Literal["product", "test", "bench"]
 
 PRODUCT = "build/product.elf"  # of bare metal, which alone can overflow
 OVERSIZE = "build/oversize.elf"
@@ -25,7 +25,6 @@ PRODUCT_UF2 = "build/product.uf2"  # not of ninja: objcopy does not know the for
 _SUFFIXES = {BoardKind.WASM: ".wasm", BoardKind.WINDOWS: ".exe"}
 
 _LIBRARY = "library"  # the rule, and the folder, of the archive's objects
-_MAINS: dict[Role, str] = {"product": "app/product.c", "test": "app/test.c"}
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,12 @@ class _Image:
     objects: list[str]
 
 
+def mains(board: Board) -> dict[Role, str]:
+    """Sources of the programs that a package has; a bench only where a clock says something of the board."""
+    found: dict[Role, str] = {"product": "app/product.c", "test": "app/test.c"}
+    return {**found, "bench": "app/bench.c"} if board.kind is BoardKind.LINUX else found
+
+
 def product_trap(board: Board) -> str:
     """How the product reaches its console: as a debug probe understands it too; empty on Linux."""
     return TRAPS[board.cpu.arch][0] if board.kind is BoardKind.BARE else ""
@@ -101,6 +106,11 @@ def image_name(board: Board, emulator: Emulator, role: Role) -> str:
 def product_name(board: Board) -> str:
     """Path in the package of the product's image."""
     return f"build/product{image_suffix(board)}"
+
+
+def bench_name(board: Board) -> str:
+    """Path in the package of the program that measures time, where there is one."""
+    return f"build/bench{image_suffix(board)}"
 
 
 def image_suffix(board: Board) -> str:
@@ -211,7 +221,9 @@ def _programs(board: Board, sources: Sources) -> list[_Programs]:
     traps = dict.fromkeys([product_trap(board), *(emulator.trap for emulator in board.emulators)])
     return [
         _Programs(
-            _rule(trap), _define(trap), [_object(source, _rule(trap)) for source in (*_MAINS.values(), *sources.port)]
+            _rule(trap),
+            _define(trap),
+            [_object(source, _rule(trap)) for source in (*mains(board).values(), *sources.port)],
         )
         for trap in traps
     ]
@@ -219,7 +231,7 @@ def _programs(board: Board, sources: Sources) -> list[_Programs]:
 
 def _images(board: Board, sources: Sources) -> list[_Image]:
     own = [emulator for emulator in board.emulators if not runs_product(board, emulator)]
-    return [_image(board, emulator, role, sources) for emulator in (None, *own) for role in _MAINS]
+    return [_image(board, emulator, role, sources) for emulator in (None, *own) for role in mains(board)]
 
 
 def _image(board: Board, emulator: Emulator | None, role: Role, sources: Sources) -> _Image:
@@ -227,10 +239,10 @@ def _image(board: Board, emulator: Emulator | None, role: Role, sources: Sources
     output = PurePosixPath(image_name(board, emulator, role) if emulator else f"build/{role}{image_suffix(board)}")
     return _Image(
         name=str(output.with_suffix("")),
-        main=_MAINS[role],
+        main=mains(board)[role],
         define=_define(trap),
         script=script_name(board, emulator),
-        objects=[_object(source, _rule(trap)).output for source in (_MAINS[role], *sources.port)],
+        objects=[_object(source, _rule(trap)).output for source in (mains(board)[role], *sources.port)],
     )
 
 

@@ -1,0 +1,1 @@
+"""How long a package's calls take on this machine, by the bench program that the package has."""

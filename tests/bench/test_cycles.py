@@ -1,0 +1,102 @@
+"""app/cycles.h on emulated boards, with a counter whose answers are known."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from small_models import ORACLE, sensor
+
+from colibri.cli import main
+from colibri.emulate.runner import run
+from colibri.package import load_package
+
+# Calls take 7, 14, …, 70 and again from 7; the counter passes 2^32 on the way.
+COUNTER = """\
+#include "app/cycles.h"
+#include "port/port.h"
+
+static uint32_t now = 0xFFFFFF00u;
+static uint32_t calls;
+
+static uint32_t cycles(void)
+{
+    now += calls % 2 == 0 ? 1000u : 7u * (calls / 2 % 10 + 1);
+    calls++;
+    return now;
+}
+
+static void say(uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    uint32_t left = (uint32_t)value;
+    digits[--at] = '\\n';
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    port_write(digits + at, sizeof digits - at);
+}
+
+int main(void)
+{
+    static uint64_t taken[40];
+    struct latency_samples samples = {taken, 40, 0};
+@CALL@
+    const struct latency found = latency_summary(&samples);
+    say(found.count);
+    say(found.least);
+    say(found.p50);
+    say(found.p95);
+    say(found.p99);
+    say(found.worst);
+    return status == COLIBRI_OK ? 0 : 1;
+}
+"""
+STEPS = """\
+    static _Alignas(16) uint8_t memory[M_MEMORY_BYTES];
+    static float logits[M_VOCAB];
+    m_context *model;
+    colibri_status status = m_init(&model, memory, sizeof memory, m_bin, M_MODEL_BYTES);
+    if (status == COLIBRI_OK) {
+        status = m_time_steps(model, cycles, &samples, logits);
+    }"""
+PREFILL = STEPS.replace(
+    "m_time_steps(model, cycles, &samples, logits)", "m_time_prefill(model, cycles, &samples, prompt, 3, logits)"
+)
+PREFILL = f"    static const uint32_t prompt[] = {{1, 2, 3}};\n{PREFILL}"
+FORWARD = """\
+    static _Alignas(16) uint8_t memory[M_MEMORY_BYTES];
+    static float inputs[M_INPUTS];
+    static float outputs[M_OUTPUTS];
+    m_context *model;
+    colibri_status status = m_init(&model, memory, sizeof memory, m_bin, M_MODEL_BYTES);
+    if (status == COLIBRI_OK) {
+        status = m_time_forward(model, cycles, &samples, inputs, outputs);
+    }"""
+
+
+@pytest.mark.parametrize("board", ["stm32f405", "riscv-virt-rv32imac"])
+@pytest.mark.parametrize(
+    ("checkpoint", "call"),
+    [(ORACLE / "mixtral-base", STEPS), (ORACLE / "mixtral-base", PREFILL), (sensor("top2-e4-norm"), FORWARD)],
+    ids=["steps", "prefill", "forward"],
+)
+def test_times_are_those_of_the_counter(board: str, checkpoint: Path, call: str, tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    context = ["--context", "8"] if checkpoint.name == "mixtral-base" else []
+    options = ["--board", board, "--prefix", "m", "-o", str(folder), "--scheme", "w4a8", *context]
+    assert main(["generate", str(checkpoint), *options]) == 0
+    package = load_package(folder)
+    emulator = package.board.emulators[0]
+    for program in (f"{package.board.toolchain.prefix}gcc", emulator.program):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    (folder / "app/product.c").write_text(COUNTER.replace("@CALL@", call))
+    subprocess.run(["ninja", "-C", str(folder), "build/product.elf"], check=True, capture_output=True)
+    outcome = run(folder / "build/product.elf", package.board, emulator)
+    assert outcome.exit_code == 0
+    assert list(map(int, outcome.output.split())) == [40, 7, 35, 70, 70, 70]
