@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,7 @@ from colibri.emit.model_bin import ModelBin, plan_model_bin
 from colibri.emit.module import Module, build_module
 from colibri.emit.package_text import Contents
 from colibri.emit.writer import resolved_output, write_package
-from colibri.errors import BadInput, UsageError, printable
+from colibri.errors import BadInput, UsageError, printable, shown
 from colibri.footprint.code_size import estimate_code, kernel_bytes
 from colibri.graph.attend_int8 import MOST_POSITIONS, too_long_for_int8
 from colibri.graph.graph import Graph, ModelKind, Op, StateType
@@ -43,6 +44,7 @@ from colibri.passes.spread import hot_weights
 from colibri.passes.told import schemes_told
 from colibri.paths import data_folder
 from colibri.progress import Progress, unseen
+from colibri.recipe import recipe_text
 from colibri.recipe_file import recipe_bytes, recipe_hash
 from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.vectors import Case, make_vectors, save_vectors
@@ -59,6 +61,8 @@ def build_graph(checkpoint: Checkpoint, options: Options, progress: Progress = u
             for another one.
         UsageError: an option of the other kind of model, or experts or matrices named that the checkpoint has not.
     """
+    if options.checkpoint and options.checkpoint != checkpoint.fingerprint():
+        raise _for_another(checkpoint, options)
     try:
         return _built(checkpoint, options, progress)
     except UsageError as error:
@@ -67,6 +71,13 @@ def build_graph(checkpoint: Checkpoint, options: Options, progress: Progress = u
         said = f"{error.where}: {error.what}" if error.where else error.what
         hint = error.hint or "was it made for another checkpoint?"
         raise BadInput(f"is no recipe for {checkpoint.where}: {said}", where=options.file, hint=hint) from None
+
+
+def _for_another(checkpoint: Checkpoint, options: Options) -> BadInput:
+    """Return (not raise) the error. What may be said of any checkpoint of this form is offered as a word."""
+    word = recipe_text(replace(options, drop={}, merges=(), calibration=None))
+    hint = f"experts, scales and data in it mean nothing there; for the rest say --recipe {word}"
+    return BadInput(f"was made for another checkpoint than {checkpoint.where}", where=options.file, hint=hint)
 
 
 def _built(checkpoint: Checkpoint, options: Options, progress: Progress) -> Graph:
@@ -85,8 +96,8 @@ def _built(checkpoint: Checkpoint, options: Options, progress: Progress) -> Grap
     if options.kv is StateType.I8 and too_long_for_int8(graph.states.values()):
         what = f"int8 states hold at most {MOST_POSITIONS:,} positions"
         raise UsageError(what, where="--kv", hint="ask for less with --context, or for --kv f16")
-    drops = asked_to_drop(graph, options.drop)
-    drops = asked_to_drop(graph, _both(drops, merge_experts(graph, options.merges, drops)))
+    drops = asked_to_drop(graph, options.drop, _drops_are_in(options))
+    drops = asked_to_drop(graph, _both(drops, merge_experts(graph, options.merges, drops)), _drops_are_in(options))
     drop_experts(graph, _both(drops, keep_only(graph, options.keep)))
     if options.folds is not None:
         apply_folds(graph, read_folds(graph, options.folds, options.file or "recipe"))
@@ -100,6 +111,13 @@ def _built(checkpoint: Checkpoint, options: Options, progress: Progress) -> Grap
         quantise_calibrated(graph, options.scheme, options.rules, data, asked.rounding, progress)
         graph.calibration = data.packed()
     return graph
+
+
+def _drops_are_in(options: Options) -> str:
+    """Where the user named experts that go."""
+    if options.file:
+        return "dropped_experts"  # what the file has; its name stands before it
+    return f"recipe '{shown(options.word)}'" if options.word else "--drop-expert"
 
 
 def _both(some: Mapping[int, set[int]], more: Mapping[int, set[int]]) -> dict[int, set[int]]:
@@ -166,10 +184,10 @@ def prepare(
     placement = place_on(board, graph, rows, layouts, wanted)
     _refuse_beyond_32_bits(placement.memory.total, "memory block", "ask for less with --context")
 
-    recipe = recipe_bytes(graph, options)
+    recipe = recipe_bytes(graph, options, checkpoint.fingerprint())
     licence = checkpoint.licence()
     origin = checkpoint.origin()
-    manifest = make_manifest(graph, name, options, licence, origin)
+    manifest = make_manifest(graph, name, options, recipe_hash(recipe), licence, origin)
     files = _model_files(graph, layouts, frozenset(), manifest)
     module = build_module(graph, layouts, placement, kernels, files, rows)
     if board.hot_region or options.pins.weights:
@@ -273,8 +291,10 @@ def kept_experts(graph: Graph) -> list[list[int]]:
     return [[expert.id for expert in op.kept] for op in graph.ops if isinstance(op, Experts)]
 
 
-def make_manifest(graph: Graph, name: str, options: Options, licence: str | None, origin: str | None) -> bytes:
-    """The last section of model.bin, which says what the file is."""
+def make_manifest(
+    graph: Graph, name: str, options: Options, recipe: str, licence: str | None, origin: str | None
+) -> bytes:
+    """The last section of model.bin, which says what the file is; ``recipe`` is its hash."""
     facts: dict[str, object] = {
         "name": name,
         "family": graph.family,
@@ -282,7 +302,7 @@ def make_manifest(graph: Graph, name: str, options: Options, licence: str | None
         "schemes": schemes_told(graph),
         "routing": graph.routing,
         "experts": kept_experts(graph),
-        "recipe": recipe_hash(recipe_bytes(graph, options)),
+        "recipe": recipe,
         "generator": f"colibri {__version__}",
     }
     if licence is not None:

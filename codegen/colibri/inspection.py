@@ -28,6 +28,7 @@ from colibri.passes.pack import plan_layouts
 from colibri.passes.place import place_on, rooms
 from colibri.passes.sharing import Room
 from colibri.recipe import recipe_text
+from colibri.recipe_file import ANY_HASH
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,7 +139,7 @@ def inspect_checkpoint(
         rows = options.prefill or options.batch or 1
         warnings |= dict.fromkeys(graph.warnings)
         name = printable(checkpoint.name)
-        manifest = make_manifest(graph, name, options, checkpoint.licence(), checkpoint.origin())
+        manifest = make_manifest(graph, name, options, ANY_HASH, checkpoint.licence(), checkpoint.origin())
         packed, planned = {}, dict[Hashable, Memory]()
         counted = any(scheme in sizes for sizes in parts.values())  # with another type of states
         for kernels in dict.fromkeys([*(board.kernels for board in boards), PORTABLE]):

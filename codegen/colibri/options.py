@@ -31,7 +31,8 @@ class Options:
         folds: scales to move between weights; None finds them in the weights, where something is quantised.
         merges: experts that go into others of their layers, one merge after the other.
         calibration: data that weights are rounded for; None rounds each to the nearest value.
-        file: of the recipe that says all this, for messages; empty for none.
+        word, file: of the recipe that says all this, for messages; empty for none.
+        checkpoint: fingerprint of the only one that all this is meant for; empty for any.
     """
 
     scheme: Scheme = Scheme.W8A8
@@ -48,7 +49,9 @@ class Options:
     folds: FoldText | None = None
     merges: tuple[Merge, ...] = ()
     calibration: Calibration | None = None
+    word: str = field(default="", compare=False)
     file: str = field(default="", compare=False)
+    checkpoint: str = field(default="", compare=False)
 
     @property
     def quantised(self) -> bool:

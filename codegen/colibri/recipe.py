@@ -66,6 +66,7 @@ def parse_recipe(text: str) -> Options:
         drop=_drops(text, values["drop"]) if "drop" in values else {},
         merges=_merges(text, values["merge"]) if "merge" in values else (),
         calibration=_calibration(text, values),
+        word=text,
     )
 
 

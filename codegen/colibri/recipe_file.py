@@ -21,8 +21,9 @@ from colibri.passes.fold import fold_text
 from colibri.passes.merge import Merge
 from colibri.passes.rules import Rule, Selector, ordered
 
-SCHEMA = 2
+SCHEMA = 3
 NAME = "recipe.json"
+ANY_HASH = "0" * 32  # in place of `recipe_hash` where only sizes matter
 
 _FILE_BYTES = 1 << 24
 _MOST_RULES = 10_000
@@ -48,6 +49,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         calibration: SHA-256 of the file of data beside this one; empty without.
         rounding: for that data.
         merges: in this order, before those that go are dropped.
+        checkpoint: fingerprint of the checkpoint, see `Tensors.fingerprint`; empty where the recipe holds for any.
     """
 
     schema: int
@@ -61,10 +63,15 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     merges: tuple[Merge, ...] = ()
     calibration: str = ""
     rounding: str = ""
+    checkpoint: str = ""
 
 
-def recipe_bytes(graph: Graph, options: Options) -> bytes:
-    """The file, with what was left to the checkpoint (context, source) as it is in the graph."""
+def recipe_bytes(graph: Graph, options: Options, fingerprint: str) -> bytes:
+    """The file, with what was left to the checkpoint (context, source) as it is in the graph.
+
+    Args:
+        fingerprint: of the checkpoint.
+    """
     recipe = Recipe(
         schema=SCHEMA,
         scheme=str(options.scheme),
@@ -77,6 +84,7 @@ def recipe_bytes(graph: Graph, options: Options) -> bytes:
         merges=options.merges,
         calibration=sha256(graph.calibration) if graph.calibration else "",
         rounding=str(options.calibration.rounding) if options.calibration else "",
+        checkpoint=fingerprint,
     )
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
 
@@ -127,6 +135,7 @@ def _options(recipe: Recipe, path: Path, where: str) -> Options:
         merges=recipe.merges,
         calibration=_calibration(recipe, path, where),
         file=where,
+        checkpoint=_fingerprint(recipe, where),
     )
 
 
@@ -140,6 +149,12 @@ def _calibration(recipe: Recipe, path: Path, where: str) -> Calibration | None:
         raise BadInput(what, where=where, hint=f"it is {_known(Rounding)}")
     beside = path.parent / FILE_NAME
     return Calibration(beside, None, Rounding(recipe.rounding), recipe.calibration)
+
+
+def _fingerprint(recipe: Recipe, where: str) -> str:
+    if recipe.checkpoint and not re.fullmatch("[0-9a-f]{64}", recipe.checkpoint):
+        raise BadInput(f"checkpoint '{shown(recipe.checkpoint, 70)}' is no SHA-256", where=where)
+    return recipe.checkpoint
 
 
 def _numbers(dropped: Mapping[str, list[int]], where: str) -> dict[int, set[int]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from make_bad import CONFIG, Arrays, write_arrays, write_checkpoint, write_raw
+from make_bad import CONFIG, Arrays, tiny_mixtral, write_arrays, write_checkpoint, write_raw, write_shards
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.checkpoint.files import LocalFile
@@ -129,3 +130,23 @@ def test_file_deleted_after_opening(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(BadInput, match="cannot be read"):
         checkpoint.take("model.norm.weight", (16,))
+
+
+def test_a_fingerprint_is_of_what_is_stored_not_of_its_files(tmp_path: Path) -> None:
+    arrays = tiny_mixtral()
+    expert, router = (f"model.layers.1.block_sparse_moe.{name}.weight" for name in ("experts.2.w2", "gate"))
+
+    def fingerprint(name: str, **changed: np.ndarray) -> str:
+        write_checkpoint(tmp_path / name, CONFIG, {**arrays, **changed})
+        return Checkpoint.open(tmp_path / name).fingerprint()
+
+    whole = fingerprint("a")
+    assert whole == fingerprint("b") and re.fullmatch("[0-9a-f]{64}", whole)
+    write_shards(tmp_path / "shards")
+    assert Checkpoint.open(tmp_path / "shards").fingerprint() == whole
+    others = {
+        fingerprint("swapped", **{router: arrays[router][::-1].copy()}),
+        fingerprint("tuned", **{expert: arrays[expert] * np.float32(1.001)}),
+        fingerprint("wider", **{expert: arrays[expert].astype(np.float64)}),
+    }
+    assert len(others | {whole}) == 4

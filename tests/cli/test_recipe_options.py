@@ -55,7 +55,8 @@ def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.Captu
         (("--recipe", "w4a8", "--set", "head=w8a8"), 2, "--set beside --recipe: is a part of the recipe"),
         (("--recipe", "w4a8", "--drop-expert", "0:1"), 2, "--drop-expert beside --recipe"),
         (("--recipe", "w4a8:prefill=2", "--prefill", "3"), 2, "--prefill beside --recipe"),
-        (("--recipe", "w4a8:drop=0.9"), 2, "layer 0 has no expert 9"),
+        (("--recipe", "w4a8:drop=0.9"), 2, "recipe 'w4a8:drop=0.9': layer 0 has no expert 9"),
+        (("--drop-expert", "0:9"), 2, "--drop-expert: layer 0 has no expert 9"),
         (("--recipe", "w4a8:merge=0.9-1@0.5"), 2, "merged experts: layer 0 has no expert 9 to merge"),
         (("--recipe", "w4a8:drop=0.1:merge=0.2-1@0.5"), 2, "layer 0 expert 2 goes into expert 1, which is dropped"),
         (
@@ -77,7 +78,7 @@ def test_one_line_for_what_cannot_be_meant(
     assert not (tmp_path / "out").exists()
 
 
-WHOLE = {"schema": 2, "scheme": "w4a8", "kv": "f32", "context": 8, "dropped_experts": {}}
+WHOLE = {"schema": 3, "scheme": "w4a8", "kv": "f32", "context": 8, "dropped_experts": {}}
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,13 @@ WHOLE = {"schema": 2, "scheme": "w4a8", "kv": "f32", "context": 8, "dropped_expe
             json.dumps(WHOLE | {"merges": [{"layer": 0, "into": 1, "gone": 9, "share": 0.5}]}),
             f"is no recipe for {MIXTRAL}: merged experts: layer 0 has no expert 9 to merge",
         ),
+        (
+            json.dumps(WHOLE | {"dropped_experts": {"0": [1, 2, 3, 4, 5, 6, 7]}}),
+            f"is no recipe for {MIXTRAL}: dropped_experts: layer 0 would keep 1 experts, but its router chooses 2",
+        ),
+        (json.dumps(WHOLE | {"checkpoint": "cafe"}), "checkpoint 'cafe' is no SHA-256"),
     ],
-    ids=["key", "layer", "zeros", "id", "fold", "merge"],
+    ids=["key", "layer", "zeros", "id", "fold", "merge", "drops", "fingerprint"],
 )
 def test_a_file_that_says_what_cannot_be_meant(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

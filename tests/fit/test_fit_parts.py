@@ -9,11 +9,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from small_models import SHAKESPEARE, load_graph, sensor
+from small_models import ORACLE, SHAKESPEARE, load_graph, sensor
 
 from colibri.boards.load import load_board
 from colibri.errors import BadInput, UsageError
+from colibri.evaluate.evaluate import Cut
 from colibri.evaluate.model import Estimate
+from colibri.fit.dropping import dropping_order
 from colibri.fit.journal import key_of, opened
 from colibri.fit.knapsack import Option, least_harm
 from colibri.fit.predict import Harms
@@ -21,6 +23,10 @@ from colibri.fit.sizes import Planner, reserved
 from colibri.fit.space import make_space, narrowed
 from colibri.fit.split import Part, split_rows
 from colibri.fit.task import Outcome
+from colibri.options import Options
+from colibri.progress import unseen
+from colibri.prune.choose import Aim, Until
+from colibri.prune.prune import prune_checkpoint, read_data
 from colibri.recipe import parse_recipe
 
 
@@ -185,3 +191,17 @@ def test_sums_that_cannot_be_are_measured_anew(tmp_path: Path) -> None:
             journal._lines[key] = msgspec.json.encode(good).replace(b'"counts":[2.0]', b'"counts":' + counts)
         assert journal.get("good", Outcome) == good
         assert [journal.get(key, Outcome) for key in ("none", "two", "zero")] == [None] * 3
+
+
+def test_experts_go_in_the_order_of_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, golden = sensor("top1-e4"), ORACLE / "load-moe/top1-e4/golden.npz"
+    space, graph = make_space(load_graph(folder)), load_graph(folder)
+    data = read_data(golden, graph, Cut(limit=300))
+    steps = prune_checkpoint(folder, golden, Aim(Until.KEEP, 1), Options(), Cut(limit=300), evaluated=False).found.steps
+    with opened(tmp_path / "j.jsonl", "abc") as journal:
+        order = dropping_order(space, folder, data, None, journal, "", unseen)
+        assert list(order[0])[:3] == [step.id for step in steps] and sorted(order[0]) == [0, 1, 2, 3]
+        monkeypatch.setattr("colibri.fit.dropping.worst_first", None)  # what the journal has is not measured again
+        assert dropping_order(space, folder, data, None, journal, "", unseen) == order
+        none = narrowed(space, ["dropped=0"])
+        assert dropping_order(none, folder, data, None, journal, "other", unseen)[0] == [0, 1, 2, 3]

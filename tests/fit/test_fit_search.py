@@ -42,7 +42,7 @@ def searching(folder: Path, space: Space, budget: int, executor: AtOnce | None =
             "",
             original="",
             budget=budget,
-            seconds=None,
+            ends=None,
             progress=unseen,
         )
         yield Search(space, evaluator, sizes, recipe, FLASH)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from small_models import ORACLE, make_package, sensor
+from small_models import ORACLE, make_package, sensor, write_mixtral
 
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
@@ -18,6 +18,7 @@ from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.passes.rules import Rule, Selector
 from colibri.recipe import parse_recipe, recipe_text
+from colibri.recipe_file import recipe_bytes
 
 
 @pytest.mark.parametrize(
@@ -111,19 +112,19 @@ def test_the_recipe_of_a_sensor_model(tmp_path: Path) -> None:
         "[]",
         "{}",
         '{"schema": 1, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}}',
-        '{"schema": 2, "scheme": "w8a9", "kv": "f32", "context": 0, "dropped_experts": {}}',
-        '{"schema": 2, "scheme": "w8a8:kv=f16", "kv": "f32", "context": 0, "dropped_experts": {}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": -1, "dropped_experts": {}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"x": [1]}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"1": [-1]}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 99999999999, "dropped_experts": {}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f8", "context": 0, "dropped_experts": {}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "further": 1}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"heads": "w8a8"}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"head": "w8"}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"\\n": "f32"}}',
-        '{"schema": 2, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": ["head"]}',
-        '{"schema": "2"}',
+        '{"schema": 3, "scheme": "w8a9", "kv": "f32", "context": 0, "dropped_experts": {}}',
+        '{"schema": 3, "scheme": "w8a8:kv=f16", "kv": "f32", "context": 0, "dropped_experts": {}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": -1, "dropped_experts": {}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"x": [1]}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {"1": [-1]}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 99999999999, "dropped_experts": {}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f8", "context": 0, "dropped_experts": {}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "further": 1}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"heads": "w8a8"}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"head": "w8"}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": {"\\n": "f32"}}',
+        '{"schema": 3, "scheme": "w8a8", "kv": "f32", "context": 0, "dropped_experts": {}, "rules": ["head"]}',
+        '{"schema": "3"}',
     ],
 )
 def test_files_that_are_no_recipes(text: str, tmp_path: Path) -> None:
@@ -151,9 +152,26 @@ def test_a_recipe_for_another_checkpoint(recipe: str, message: str, tmp_path: Pa
         build_graph(Checkpoint.open(ORACLE / "mixtral-base"), options)
     assert message in str(typed.value)
     drops = {str(layer): sorted(ids) for layer, ids in options.drop.items()}
-    whole = {"schema": 2, "scheme": "w8a8", "kv": "f32", "context": options.context or 0, "dropped_experts": drops}
+    whole = {"schema": 3, "scheme": "w8a8", "kv": "f32", "context": options.context or 0, "dropped_experts": drops}
     whole |= {"rules": {str(rule.selector): str(rule.scheme) for rule in options.rules}, "source": options.source or 0}
     (tmp_path / "recipe.json").write_text(json.dumps(whole))
     with pytest.raises(BadInput) as read:
         build_graph(Checkpoint.open(ORACLE / "mixtral-base"), parse_recipe(str(tmp_path / "recipe.json")))
     assert str(read.value).startswith(f"{tmp_path / 'recipe.json'}: is no recipe for ") and message in str(read.value)
+
+
+def test_a_file_is_for_the_checkpoint_it_was_made_of(tmp_path: Path) -> None:
+    """Also where both have the same tensors: experts by number mean nothing in the other."""
+    first, second = write_mixtral(tmp_path / "first"), write_mixtral(tmp_path / "second", seed=8)
+    options = parse_recipe("w4a8:kv=f16:context=16:drop=0.1")
+    recipe = recipe_bytes(build_graph(Checkpoint.open(first), options), options, Checkpoint.open(first).fingerprint())
+    (tmp_path / "recipe.json").write_bytes(recipe)
+    read = parse_recipe(str(tmp_path / "recipe.json"))
+    assert build_graph(Checkpoint.open(first), read).expert_counts() == (3, 4)
+    with pytest.raises(BadInput) as caught:
+        build_graph(Checkpoint.open(second), read)
+    assert str(caught.value) == (
+        f"{tmp_path / 'recipe.json'}: was made for another checkpoint than {second}; experts, scales and data in it "
+        "mean nothing there; for the rest say --recipe w4a8:kv=f16:context=16"
+    )
+    build_graph(Checkpoint.open(second), parse_recipe("w4a8:kv=f16:context=16"))

@@ -100,7 +100,7 @@ def test_a_recipe_makes_it_again(tmp_path: Path) -> None:
         assert parse_recipe(text).merges[0].share == pytest.approx(share, abs=1e-9)
     graph = build_graph(Checkpoint.open(folder), options)
     assert graph.expert_counts() == (3, 2)
-    (tmp_path / "recipe.json").write_bytes(recipe_bytes(graph, options))
+    (tmp_path / "recipe.json").write_bytes(recipe_bytes(graph, options, ""))
     again = build_graph(Checkpoint.open(folder), parse_recipe(str(tmp_path / "recipe.json")))
     for name in graph.weights:
         if "experts" in name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -217,7 +218,7 @@ def test_every_family_agrees_with_its_router_masked_by_hand(name: str) -> None:
 def test_groups_that_could_not_be_filled_are_the_users_fault() -> None:
     graph = import_graph(Checkpoint.open(ORACLE / "deepseekv3-base"), ImportOptions(24))
     drops = {1: {0, 2}}  # of 4 groups of 2, of which the router opens 2 to choose 3
-    for check, where in ((drop_experts, "dropped experts"), (asked_to_drop, "--drop-expert")):
+    for check, where in ((drop_experts, "dropped experts"), (partial(asked_to_drop, where="drop=0.1"), "drop=0.1")):
         error = BadInput if check is drop_experts else UsageError
         with pytest.raises(error, match=f"{where}: layer 1 would keep 2 experts in some 2 of its groups"):
             check(graph, drops)

@@ -73,6 +73,7 @@ class Checkpoint:
         self.warnings = opened.warnings
         self._opened = opened
         self._tensors = tensors = opened.tensors
+        self._fingerprint = ""
         self._block = block_of_scales(opened.config)
         refuse_packed(tensors.names(), self.where)
         scales = {f"{name}{SCALES}" for name in tensors.names() if tensors.dtype(name) == FP8}
@@ -226,6 +227,12 @@ class Checkpoint:
     def parameters(self) -> int:
         """Return the number of stored values, dropped ones included."""
         return self._tensors.parameters()
+
+    def fingerprint(self) -> str:
+        """Return what tells it from other checkpoints, whatever its files are called. BadInput: an unreadable file."""
+        if not self._fingerprint:
+            self._fingerprint = self._tensors.fingerprint()
+        return self._fingerprint
 
     def licence(self) -> str | None:
         """Return the licence that the checkpoint states of itself, one line, or None where it states none."""

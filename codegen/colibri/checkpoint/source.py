@@ -5,6 +5,7 @@ A form (`forms/`) lists what is stored, as `Stored` tensors; everything behind t
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -118,6 +119,7 @@ class Plain:
 
 _AS_BF16 = "store the weights as BF16"
 _PIECE = 1 << 20  # values that are looked at together
+_SAMPLED = 4096  # rows of all tensors together that a fingerprint has, or one of each where there are more tensors
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,28 @@ class Tensors:
             + (" in fp32)" if self.dtype(name) == "F64" else ")"),
             where=self.where(name),
         )
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hexadecimal, over names, types and shapes of all tensors, and rows of each from first to last.
+
+        Some 4,096 rows in all, or one of each tensor: gigabytes are not read for it.
+
+        Raises:
+            BadInput: an unreadable file.
+        """
+        import numpy as np
+
+        digest = hashlib.sha256()
+        for name in self._names:
+            stored = self._stored[name]
+            digest.update(f"{name}\n{stored.dtype} {format_shape(stored.shape)}\n".encode())
+            count = math.prod(stored.shape[:-1] or stored.shape)
+            if not math.prod(stored.shape) or (isinstance(stored, Plain) and stored.dtype not in _NUMPY):
+                continue
+            most = max(1, _SAMPLED // len(self._names)) if stored.in_order else 1
+            for row in np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist():
+                digest.update(self._stored_rows(stored, row, row + 1).tobytes())
+        return digest.hexdigest()
 
     def read_stored(self, name: str, rows: slice | None = None) -> NDArray[np.generic]:
         """Return a tensor, or some rows of it, in its stored type, unchecked: bytes and integers too.

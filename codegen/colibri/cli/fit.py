@@ -90,6 +90,9 @@ def command(
     Example: colibri fit shakespeare-moe --board stm32f405 --data val_tokens.npy --reserve-flash 64K --reserve-ram 32K
     --context-at-least 64
     """
+    import os
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in `colibri prune`
     import msgspec
 
     from colibri.boards.load import load_board

@@ -107,7 +107,8 @@ def of_package(
     if checkpoint is None:
         what = f"this machine cannot run its kernels: {', '.join(foreign)}"
         raise UsageError(what, where=where, hint="name the checkpoint with --original, to generate it anew for here")
-    made = of_checkpoint(checkpoint, parse_recipe(str(folder / "recipe.json")), host, scratch, progress)
+    options = replace(parse_recipe(str(folder / "recipe.json")), checkpoint="")  # it is the hash that is compared
+    made = of_checkpoint(checkpoint, options, host, scratch, progress)
     if (made.package.model, made.package.recipe_hash) != (package.model, package.recipe_hash):
         raise UsageError(f"is not the checkpoint of {where}", where=f"--original {shown(str(checkpoint), 300)}")
     return replace(made, name=name, graph=None, golden=folder)

@@ -69,6 +69,13 @@ class SampleData:
     classes: NDArray[np.int64] | None
     left_out: int
 
+    def some(self, rows: slice | NDArray[np.intp]) -> SampleData:
+        """These samples alone."""
+        values, classes = self.values, self.classes
+        return SampleData(
+            self.x[rows], None if values is None else values[rows], None if classes is None else classes[rows], 0
+        )
+
 
 def read_tokens(
     path: Path, facts: ModelFacts, context: int, window: int | None, stride: int | None, limit: int | None

@@ -21,8 +21,8 @@ from colibri.options import Options
 from colibri.passes.fold import fold_text
 from colibri.passes.prune import Chooser
 from colibri.progress import Progress, unseen
-from colibri.prune.choose import Aim, Order, Until
-from colibri.prune.prune import prune_checkpoint
+from colibri.prune.order import worst_first
+from colibri.prune.prune import read_data
 from colibri.recipe import recipe_text
 
 _SHOWN = 3
@@ -67,7 +67,9 @@ def explain(
 
     found: list[Change] = []
     if not asked.fits:
-        order = any_order(graph) if data is None else _order(checkpoint, data, options, cut or Cut(), graph)
+        order = any_order(graph)
+        if data is not None and order:
+            order = worst_first(checkpoint, read_data(data, graph, cut or Cut()), options, progress)
         found = ways(graph, options, plan, order, _SHOWN if data is None else _MEASURED)
         if not found:
             lacking = in_words(asked.flash_over, asked.ram_over)
@@ -98,16 +100,6 @@ def explain(
 def _planned(options: Options) -> str:
     """The recipe without calibration data, which are of no consequence for a size."""
     return recipe_text(replace(options, calibration=None))
-
-
-def _order(checkpoint: Path, data: Path, options: Options, cut: Cut, graph: Graph) -> list[tuple[int, int]]:
-    """Experts by the weight that the router gives them on the data, the least first, as far as they can go."""
-    count = len(any_order(graph))
-    if not count:
-        return []
-    aim, options = Aim(Until.DROP, count, Order.MASS), replace(options, calibration=None)
-    steps = prune_checkpoint(checkpoint, data, aim, options, cut, evaluated=False).found.steps
-    return [(step.layer, step.id) for step in steps]
 
 
 def _way(plan: Plan, change: Change, lost: float | None = None, *, measured: bool = False) -> Way:

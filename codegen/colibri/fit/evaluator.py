@@ -32,7 +32,7 @@ class Evaluator:
         original: str,
         calibration: str = "",
         budget: int,
-        seconds: float | None,
+        ends: float | None,
         progress: Progress,
     ) -> None:
         """Begin to count.
@@ -42,13 +42,13 @@ class Evaluator:
             original: as `Task` has it.
             calibration: path of the calibration data that recipes name; ``content`` has its hash.
             budget: most evaluations.
-            seconds: after which none begins; None for no end.
+            ends: monotonic time after which none begins; None for never.
         """
         self.asked = self.known = 0
         self.budget = budget
         self._source, self._executor, self._journal, self._content = source, executor, journal, content
         self._original, self._calibration = original, calibration
-        self._ends = None if seconds is None else time.monotonic() + seconds
+        self._ends = ends
         self._progress = progress
         self._found: dict[tuple[str, Part], Outcome] = {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,17 +17,17 @@ from colibri.errors import UsageError
 from colibri.evaluate.native import find_host
 from colibri.fit.calibration import calibration_file
 from colibri.fit.content import checkpoint_digest, readable_again
+from colibri.fit.dropping import dropping_order
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import key_of, opened
 from colibri.fit.lacking import does_not_fit
 from colibri.fit.model import Final, Fit
 from colibri.fit.search import Search, front
 from colibri.fit.sizes import Planner, Sizes, reserved
-from colibri.fit.space import Kind, Point, Space, make_space, narrowed
+from colibri.fit.space import Point, Space, make_space, narrowed
 from colibri.fit.split import Part
 from colibri.fit.summary import summary
 from colibri.fit.task import Data, Source, make_original
-from colibri.fit.usage import worst_first
 from colibri.fit.workers import workers
 from colibri.graph.graph import Graph, ModelKind
 from colibri.model_facts import model_facts
@@ -167,12 +168,12 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
         DoesNotFit: nothing in the space has room on the board.
         ColibriError: as `run_task`.
     """
+    ends = None if request.minutes is None else time.monotonic() + 60 * request.minutes
     board = reserved(request.board, request.reserve_flash, request.reserve_ram)
     checkpoint = Checkpoint.open(request.checkpoint)
     graph, most = _graph(request, checkpoint)
     find_host()  # before long work
     jobs = request.jobs or len(os.sched_getaffinity(0))
-    seconds = None if request.minutes is None else 60 * request.minutes
     with contextlib.ExitStack() as stack:
         executor = stack.enter_context(workers(request.executor, jobs))
         scratch = stack.enter_context(scratch_folder("fit"))
@@ -187,24 +188,26 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
             seed=request.seed,
         )
         data = Data.read(source, model_facts(graph), graph.context)
-        if any(axis.kind is Kind.DROPPED and axis.values != ("0",) for axis in space.axes):
-            space = replace(space, worst_first=worst_first(graph, data.part(Part.LOOK)))
-        planning = Planning(request, space, graph, board)
         identity = checkpoint_digest(request.checkpoint)
         content = key_of(identity, digest, generator_digest())
         lines = stack.enter_context(opened(request.journal or beside(request.out, ".fit.jsonl"), identity))
+        of_data = key_of(content, source.limit, source.window, source.apart, source.seed)
+        context, look = graph.context or None, data.part(Part.LOOK)
+        order = dropping_order(space, request.checkpoint, look, context, lines, of_data, progress)
+        space = replace(space, worst_first=order)
+        planning = Planning(request, space, graph, board)
         calibration = calibration_file(
             request.calibration,
             graph,
             data,
             beside(request.out, ".calibration.npz"),
             lines,
-            key_of(content, source.limit, source.window, source.seed),
+            of_data,
             progress,
         )
         if calibration:
             content = key_of(content, hashlib.sha256(Path(calibration).read_bytes()).hexdigest())
-        make_original(source, graph.context or None, scratch / "original")
+        make_original(source, context, scratch / "original")
         evaluator = Evaluator(
             source,
             executor,
@@ -213,7 +216,7 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
             original=str(scratch / "original"),
             calibration=calibration,
             budget=request.budget,
-            seconds=seconds,
+            ends=ends,
             progress=progress,
         )
         suffix = f":calibrate={calibration}" if calibration else ""

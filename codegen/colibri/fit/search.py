@@ -14,7 +14,10 @@ from colibri.fit.space import Point, Space, moved
 from colibri.fit.split import Part
 from colibri.fit.task import Outcome
 
-COUNTED = ("single moves", "candidates", "smaller ones", "neighbours", "rounded together", "final figures")
+COUNTED = (
+    *("tokens", "samples"),  # through the model without some experts
+    *("single moves", "candidates", "smaller ones", "neighbours", "rounded together", "final figures"),
+)
 _PROMISING = 12  # candidates that are evaluated before the neighbours of the best
 _SMALLER = 6  # points below the limit, so that the front is one
 _SPARE = 12  # points that are planned besides, since some have no room

@@ -14,7 +14,7 @@ from colibri.graph.ops import Experts, Linear
 from colibri.graph.weights import Vector
 
 # The widest first. Activations are a matter of their own.
-CODINGS = ("w8", "w6", "w5", "w4", "w4g64", "w3+o5", "w3", "w3g64", "w2")
+CODINGS = ("w8", "w6", "w5", "w4", "w4g64", "w4g128", "w3+o5", "w3", "w3g64", "w2")
 _MOST_BANDS = 8  # of neighbouring layers, whose experts are treated alike
 _MOST_DROPS = 8  # values of an axis of dropped experts
 

@@ -192,14 +192,7 @@ class Data:
         rows = self.split.rows[part]
         if isinstance(self.whole, TokenData):
             return replace(self.whole, windows=tuple(self.whole.windows[row] for row in rows))
-        index = np.array(rows)
-        values, classes = self.whole.values, self.whole.classes
-        return SampleData(
-            self.whole.x[index],
-            None if values is None else values[index],
-            None if classes is None else classes[index],
-            0,
-        )
+        return self.whole.some(np.array(rows))
 
     def measured(self, pair: Sequence[Candidate], part: Part) -> Outcome:
         """The second beside the first, on a part."""

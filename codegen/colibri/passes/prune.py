@@ -149,16 +149,19 @@ def without(graph: Graph, drops: Mapping[int, set[int]]) -> Graph:
     return made
 
 
-def asked_to_drop(graph: Graph, drops: Mapping[int, set[int]]) -> Mapping[int, set[int]]:
-    """The drops that a user typed, unchanged.
+def asked_to_drop(graph: Graph, drops: Mapping[int, set[int]], where: str) -> Mapping[int, set[int]]:
+    """The drops that a user asked for, unchanged.
+
+    Args:
+        where: the option or recipe that names them.
 
     Raises:
-        UsageError: as `drop_experts`; then it is not a file that is wrong but the command line.
+        UsageError: as `drop_experts`; then it is not the checkpoint that is wrong.
     """
     try:
         _check(graph, drops)
     except BadInput as error:
-        raise UsageError(error.what, where="--drop-expert", hint=error.hint) from None
+        raise UsageError(error.what, where=where, hint=error.hint) from None
     return drops
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from colibri.checkpoint.checkpoint import Checkpoint
-from colibri.emit.model_bin import plan_model_bin
-from colibri.errors import DoesNotFit, UsageError, printable, shown
+from colibri.errors import DoesNotFit, UsageError, shown
 from colibri.evaluate.data import SampleData, TokenData, read_labelled, read_tokens
 from colibri.evaluate.evaluate import Cut, evaluate_checkpoint
 from colibri.evaluate.native import find_host
-from colibri.generate import build_graph, make_manifest
+from colibri.generate import build_graph
 from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.ops import Experts
 from colibri.graph.scheme import Scheme
@@ -23,16 +21,16 @@ from colibri.graph.work import work
 from colibri.model_facts import model_facts
 from colibri.options import Options
 from colibri.passes.fold import fold_text
-from colibri.passes.kernels import KernelSet
-from colibri.passes.merge import Merge, lasting
-from colibri.passes.pack import plan_layouts
-from colibri.passes.prune import most_drops, spare_experts, without
+from colibri.passes.merge import lasting
+from colibri.passes.prune import most_drops, spare_experts
 from colibri.progress import Progress, unseen
-from colibri.prune.choose import Aim, Chosen, Search, Sizes, Until, share
+from colibri.prune.choose import Aim, Chosen, Sizes, Until, share
 from colibri.prune.model import ExpertFacts, Pruning
 from colibri.prune.proof import prove
-from colibri.prune.statistics import Found, Key, Statistics, Use, uses
-from colibri.prune.trial import Ran, Trials, batches_of
+from colibri.prune.sizing import Sizing
+from colibri.prune.statistics import Found, Key, Use, uses
+from colibri.prune.trial import Ran
+from colibri.prune.whole import ARITHMETIC, run_whole
 from colibri.recipe import recipe_text
 from colibri.recipe_file import recipe_bytes
 
@@ -83,31 +81,16 @@ def prune_checkpoint(
     _refuse_without_experts(wanted, path)
     # What was found in the weights of all experts holds without some of them.
     options = replace(options, folds=fold_text(wanted.folds))
-    sizing = _Sizing(checkpoint, wanted, options)
+    sizing = Sizing(checkpoint, wanted, options)
     _refuse_impossible(aim, wanted, sizing)
-    read = _read(data, wanted, cut)
-    batches = batches_of(read, wanted.output_width)
-
-    search_options = replace(options, scheme=_SEARCH, rules=(), calibration=None)
-    graph = build_graph(Checkpoint.open(path), search_options)
-    graph.kept = replace(_HELD, made={})
-    rows = sum(batch.counted.size for batch in batches)
-    unit = "tokens" if wanted.kind is ModelKind.TOKENS else "samples"
-    trials = Trials(graph, batches, progress(unit, rows))
-    statistics = Statistics(graph, len(batches))
-    ran = trials.base(graph, None, statistics.watch)
-    found = statistics.found()
-
-    def merged(merges: Sequence[Merge]) -> Graph:
-        return build_graph(Checkpoint.open(path), replace(search_options, merges=(*options.merges, *merges)))
-
+    read = read_data(data, wanted, cut)
     sizes = Sizes(sizing.without, sizing.experts())
-    wide = build_graph(Checkpoint.open(path), replace(search_options, scheme=Scheme.F32, folds={}))
-    search = Search(trials, ran, found, sizes, merged, wide)
-    chosen = search.choose(aim, lambda count: trials.tell(progress(unit, rows * count)))
+    whole = run_whole(path, options, read, sizes, progress)
+    chosen = whole.choose(aim)
     _refuse_unmet(aim, chosen, sizing)
 
-    used = uses(graph, ran)
+    ran, rows, unit = whole.ran, whole.rows, whole.unit
+    used = uses(whole.graph, ran)
     final = _after(options, chosen)
     after = build_graph(Checkpoint.open(path), final)
     pruning = Pruning(
@@ -115,9 +98,9 @@ def prune_checkpoint(
         rows=rows,
         loss=ran.loss,
         loss_is=_loss_in_words(wanted, read),
-        search=str(_SEARCH),
+        search=str(ARITHMETIC),
         recipe=recipe_text(options),
-        experts=tuple(_facts(key, used, found, sizes, chosen, rows) for key in sorted(used)),
+        experts=tuple(_facts(key, used, whole.found, sizes, chosen, rows) for key in sorted(used)),
         steps=tuple(chosen.steps),
         kept=_kept(after),
         mass_removed=_mass(used, chosen),
@@ -129,7 +112,11 @@ def prune_checkpoint(
     )
     if dead := _dead(pruning):
         proof = prove(
-            wanted, build_graph(Checkpoint.open(path), _dropped(options, dead)), dead, batches, progress(unit, 2 * rows)
+            wanted,
+            build_graph(Checkpoint.open(path), _dropped(options, dead)),
+            dead,
+            whole.batches,
+            progress(unit, 2 * rows),
         )
         pruning = msgspec.structs.replace(pruning, proof=proof)
     if evaluated and chosen.steps:
@@ -137,37 +124,16 @@ def prune_checkpoint(
         of = cut if test is None else replace(cut, limit=None)
         evaluation = evaluate_checkpoint(path, test or data, [options, final], of, **how)  # type: ignore[arg-type]
         pruning = msgspec.structs.replace(pruning, evaluation=evaluation)
-    return Pruned(pruning, recipe_bytes(after, final), after.calibration)
+    return Pruned(pruning, recipe_bytes(after, final, checkpoint.fingerprint()), after.calibration)
 
 
-class _Sizing:
-    """Bytes of `model.bin`, for kernels in plain C."""
+def read_data(path: Path, graph: Graph, cut: Cut) -> TokenData | SampleData:
+    """What a graph is to run.
 
-    def __init__(self, checkpoint: Checkpoint, graph: Graph, options: Options) -> None:
-        self._checkpoint, self._graph, self._options = checkpoint, graph, options
-        self.least = self.without(most_drops(graph))
-
-    def without(self, drops: dict[int, set[int]]) -> int:
-        return self.bytes(without(self._graph, drops), self._options)
-
-    def bytes(self, graph: Graph, options: Options) -> int:
-        name = printable(self._checkpoint.name)
-        manifest = make_manifest(graph, name, options, self._checkpoint.licence(), self._checkpoint.origin())
-        return plan_model_bin(graph, plan_layouts(graph, KernelSet(("portable",))), manifest, "").length
-
-    def experts(self) -> dict[Key, int]:
-        """What goes with each: its matrices, and its row of the router."""
-        layouts = plan_layouts(self._graph, KernelSet(("portable",)))
-        sizes = {}
-        for op in self._graph.ops:
-            if isinstance(op, Experts) and op.layer is not None:
-                for expert in op.kept:
-                    matrices = sum(layouts.matrices[name].bytes for name in expert.slots().values())
-                    sizes[op.layer, expert.id] = matrices + 4 * op.width
-        return sizes
-
-
-def _read(path: Path, graph: Graph, cut: Cut) -> TokenData | SampleData:
+    Raises:
+        BadInput: unreadable, or not for this model.
+        UsageError: a cut that cannot be meant.
+    """
     facts = model_facts(graph)
     if graph.kind is ModelKind.TOKENS:
         return read_tokens(path, facts, graph.context, cut.window, cut.stride, cut.limit)
@@ -181,7 +147,7 @@ def _refuse_without_experts(graph: Graph, path: Path) -> None:
         raise UsageError("has no experts to choose among: each layer has one MLP", where=shown(str(path), 300))
 
 
-def _refuse_impossible(aim: Aim, graph: Graph, sizing: _Sizing) -> None:
+def _refuse_impossible(aim: Aim, graph: Graph, sizing: Sizing) -> None:
     """What can be told before anything runs."""
     most = sum(map(len, most_drops(graph).values()))
     if aim.until is Until.DROP and aim.amount > most:
@@ -197,7 +163,7 @@ def _refuse_impossible(aim: Aim, graph: Graph, sizing: _Sizing) -> None:
         raise UsageError("no expert can go: routers choose all that there are", where="prune")
 
 
-def _refuse_unmet(aim: Aim, chosen: Chosen, sizing: _Sizing) -> None:
+def _refuse_unmet(aim: Aim, chosen: Chosen, sizing: Sizing) -> None:
     """Groups of experts may leave no way where counts alone did."""
     if aim.until is Until.DROP and len(chosen.steps) < aim.amount:
         what = f"after {len(chosen.steps)} experts no other can go: routers choose as many as stay in their groups"
