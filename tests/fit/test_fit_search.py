@@ -25,7 +25,9 @@ ONLY = ("experts=w8,w4,w2", "attention=w4", "embedding=w4", "head=w4", "activati
 
 
 @contextmanager
-def searching(folder: Path, space: Space, budget: int, executor: AtOnce | None = None) -> Iterator[Search]:
+def searching(
+    folder: Path, space: Space, budget: int, executor: AtOnce | None = None, calibration: str = ""
+) -> Iterator[Search]:
     source = Source("model", "data", 0, 0, False, 0)
 
     def recipe(point: Point) -> str:
@@ -45,7 +47,7 @@ def searching(folder: Path, space: Space, budget: int, executor: AtOnce | None =
             ends=None,
             progress=unseen,
         )
-        yield Search(space, evaluator, sizes, recipe, FLASH)
+        yield Search(space, evaluator, sizes, recipe, FLASH, calibration)
 
 
 def test_the_search_finds_what_brute_force_finds(tmp_path: Path) -> None:
@@ -103,6 +105,15 @@ def test_a_small_budget_is_kept(tmp_path: Path) -> None:
         assert found and search.evaluator.asked <= 12
         looked = [recipe for recipe, part in search.evaluator._found if part is Part.LOOK]
         assert len(looked) == 9
+
+
+@pytest.mark.parametrize(("budget", "count"), [(12, 1), (32, 4), (48, 4)])
+def test_neighbours_leave_something_for_calibrated_weights(tmp_path: Path, budget: int, count: int) -> None:
+    space = narrowed(make_space(load_graph(SHAKESPEARE)), (*ONLY, "dropped=0,4"))
+    with searching(tmp_path, space, budget, calibration=":calibrate=self") as search:
+        found = search.run()
+        assert sum(one.calibrated for one in found) == count and search.evaluator.asked <= budget
+        assert all(one.recipe.endswith(":calibrate=self") == one.calibrated for one in found)
 
 
 @pytest.mark.parametrize("budget", [1, 3])

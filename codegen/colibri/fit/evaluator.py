@@ -66,11 +66,14 @@ class Evaluator:
         """What has been measured."""
         return self._found.get((recipe, part))
 
-    def measure(self, what: str, recipes: Sequence[str], part: Part, *, beyond: bool = False) -> list[Outcome]:
+    def measure(
+        self, what: str, recipes: Sequence[str], part: Part, *, keep: int = 0, beyond: bool = False
+    ) -> list[Outcome]:
         """The recipes on a part of the data, the first ones where the budget is not enough for all.
 
         Args:
             what: for the progress bar.
+            keep: evaluations that are to be left for later.
             beyond: whether the budget does not count.
 
         Raises:
@@ -78,7 +81,7 @@ class Evaluator:
             EmulatorFailed: a worker ended without an answer.
         """
         fresh = [recipe for recipe in dict.fromkeys(recipes) if (recipe, part) not in self._found]
-        chosen = fresh if beyond else fresh[: self.left]
+        chosen = fresh if beyond else fresh[: max(0, self.left - keep)]
         self.asked += 0 if beyond else len(chosen)
         keys = {recipe: self._key(recipe, part) for recipe in chosen}
         advance = self._progress(what, len(chosen))

@@ -88,6 +88,11 @@ class Search:
             self.evaluate("rounded together", self._worth_calibrating(), calibrated=True)
         return self.ranked()
 
+    @property
+    def _kept(self) -> int:
+        """Evaluations that are kept for points with calibrated weights."""
+        return min(_CALIBRATED, self.evaluator.budget // 8) if self.calibration else 0
+
     def _used_up(self) -> UsageError:
         """Return (not raise) the error of a search that ends before a point is measured that fits."""
         if self.evaluator.late:
@@ -193,7 +198,7 @@ class Search:
     def refine(self, weights: Weights) -> None:
         """Evaluate the most promising neighbours of the best point, until none is better or the budget is used up."""
         looked: set[Point] = set()
-        while self.evaluator.left and (ranked := self.ranked()):
+        while self.evaluator.left > self._kept and (ranked := self.ranked()):
             centre = ranked[0]
             if centre.point in looked:
                 break
@@ -228,7 +233,7 @@ class Search:
     def evaluate(self, what: str, points: Sequence[Point], *, calibrated: bool = False) -> None:
         """Measure points that fit on all rows of the search."""
         recipes = [self.recipe(point) + (self.calibration if calibrated else "") for point in points]
-        self.evaluator.measure(what, recipes, Part.SEARCH)
+        self.evaluator.measure(what, recipes, Part.SEARCH, keep=0 if calibrated else self._kept)
         for point, recipe in zip(points, recipes, strict=True):
             outcome, sizes = self.evaluator.found(recipe, Part.SEARCH), self.sizes(point)
             if outcome is not None and sizes is not None:
