@@ -157,8 +157,9 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
             found = np.frombuffer(raw, "<f4", weight.values.size).reshape(weight.values.shape)
             np.testing.assert_array_equal(found, weight.values)
             continue
-        tile = (layouts.matrices[name].tile_rows, layouts.matrices[name].tile_cols)
-        parts = unpack(raw, weight.coding, weight.shape, weight.bias is not None, tile)
+        layout = layouts.matrices[name]
+        tile = layout.tile_rows, layout.tile_cols
+        parts = unpack(raw, weight.coding, weight.shape, weight.bias is not None, tile, layout.order)
         expected = {
             "row_scale": weight.row_scale,
             "bias": weight.bias,
@@ -175,7 +176,7 @@ def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: 
 
 
 def unpack(
-    raw: bytes, coding: Coding, shape: tuple[int, int], has_bias: bool, tile: tuple[int, int]
+    raw: bytes, coding: Coding, shape: tuple[int, int], has_bias: bool, tile: tuple[int, int], order: str = ""
 ) -> dict[str, np.ndarray]:
     """Parts of a matrix, padding taken off."""
     (n, k), (rows, cols), form = shape, tile, str(coding.format)
@@ -208,7 +209,17 @@ def unpack(
             count = -(-k * coding.outliers // 100)
             parts["columns"] = take(count, "<u2")
             parts["tail"] = across(count, "i1")
-    if in_groups:
+    if order:
+        assert rows == 4
+        both = take(big_n * big_k * coding.format.bits // 16, "<u2").astype(np.int32)
+        if order == "pairs":
+            first = (both & 255 ^ 128) - 128
+            pair = np.stack([first, (((both - first) >> 8) + 128 & 255) - 128])
+            tiles = pair.reshape(2, big_n // 4, big_k // cols, cols // 2, 2, 2).transpose(1, 2, 4, 0, 3, 5)
+        else:
+            quad = np.stack([(both >> 4 * row & 15 ^ (8 if row == 3 else 0)) - 8 for row in range(4)])
+            tiles = quad.reshape(4, big_n // 4, big_k // cols, cols).transpose(1, 2, 0, 3)
+    elif in_groups:
         bits, tiles, done = coding.format.bits, np.zeros((big_n // rows, big_k // 32, rows, 32), np.int32), 0
         packed = take(big_n * big_k * bits // 8, "u1").reshape(big_n // rows, big_k // 32, -1)
         for plane in {2: [2], 3: [2, 1], 4: [4], 5: [4, 1], 6: [4, 2]}[bits]:

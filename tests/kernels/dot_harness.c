@@ -1,9 +1,9 @@
 /* dot_harness.c: runs one dot kernel on tiles from the standard input, or on bare metal from the port's request.
  *
  * Compile with KERNEL_HEADER (the header), KERNEL (the function), ROWS (of a tile), SUM (type of a
- * sum), and GROUPED where the kernel takes group scales, or PLANES where it takes zero points, bits and group size too.
- * Every array is an allocation of its own that ends with its last element, so that a sanitizer sees a read beyond it;
- * on bare metal, with HEAP bytes for all of them, they stand one behind the other.
+ * sum), and GROUPED where the kernel takes group scales, SUMS where it takes sums of activations too, or PLANES where it
+ * takes zero points, bits and group size. Every array is an allocation of its own that ends with its last element, so
+ * that a sanitizer sees a read beyond it; on bare metal, with HEAP bytes for all of them, they stand one behind the other.
  */
 #include <stdint.h>
 #include KERNEL_HEADER
@@ -135,6 +135,14 @@ int main(void)
 #if defined PLANES
             run_planes(sum, weights.data, scales.data, head.zero_bytes == 0 ? NULL : zeros.data, values.data, head.k,
                        head.bits, head.group);
+#elif defined SUMS
+            int32_t *sums = allocate(sizeof(int32_t) * (size_t)head.k / 32);
+            if (sums == NULL) {
+                leave(2);
+            }
+            colibri_sum_groups(sums, (const void *)values.data, head.k);
+            KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, sums, head.k);
+            release(sums);
 #elif defined GROUPED
             KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, head.k);
 #else

@@ -19,7 +19,7 @@ from colibri.graph.coding import F32, FP4, GROUPS, W4, W8, Coding, WeightFormat
 from colibri.graph.graph import BufferKind
 from colibri.graph.weights import Matrix
 from colibri.package import Memory
-from colibri.passes.kernels import KernelSet, Tile, dot_kernel
+from colibri.passes.kernels import KernelSet, Tile
 from colibri.passes.pack import aligned, matrix_layout, pack_matrix
 from colibri.paths import data_folder
 
@@ -32,6 +32,7 @@ BOARDS = {
     "portable": "x86-64-v3",
     "avx2": "x86-64-v3",
     "neon_dotprod": "raspberry-pi-5",
+    "dsp": "nrf5340dk",
     "mve": "mps3-an547",
     "rv32im": "riscv-virt-rv32imac",
 }
@@ -69,21 +70,26 @@ class Dot:
 
     @property
     def stem(self) -> str:
-        return dot_kernel(self.form, self.kind)
+        return self.kernels.dot_kernel(self.form, self.kind)
+
+    @property
+    def kernels(self) -> KernelSet:
+        return KernelSet((self.folder, "portable"))
 
     @property
     def tile(self) -> Tile:
-        return KernelSet((self.folder, "portable")).tile(self.form, self.kind)
+        return self.kernels.tile(self.form, self.kind)
 
     @property
     def own(self) -> bool:
         """Whether the folder has it, and does not leave it to the portable ones."""
-        return KernelSet((self.folder, "portable")).folder(self.stem) == self.folder
+        return self.kernels.folder(self.stem) == self.folder
 
     @property
     def dtype(self) -> type[np.generic]:
         """Element type of x."""
-        return {BufferKind.FLOAT: np.float32, BufferKind.Q8: np.int8, BufferKind.Q16: np.int16}[self.kind]
+        narrow = np.int16 if self.kernels.wide_activations else np.int8
+        return {BufferKind.FLOAT: np.float32, BufferKind.Q8: narrow, BufferKind.Q16: np.int16}[self.kind]
 
     @property
     def sums(self) -> type[np.generic]:
@@ -93,7 +99,14 @@ class Dot:
     @property
     def element_bytes(self) -> int:
         """What weights are read in: a multiple of so many bytes is a place for them."""
+        if self.folder == "dsp":
+            return 8
         return {"f32": 4, "f16": 2}.get(str(self.form), 4 if self.planes else 1)
+
+    @property
+    def value_bytes(self) -> int:
+        """The same of activations."""
+        return 8 if self.folder == "dsp" else np.dtype(self.dtype).itemsize
 
     @property
     def planes(self) -> bool:
@@ -165,12 +178,13 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
     for tool in (compiler, *([] if emulator.kind is EmulatorKind.NATIVE else [emulator.program])):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
-    header = f"kernels/{KernelSet((dot.folder, 'portable')).folder(dot.stem)}/{dot.stem}.h"
+    header = f"kernels/{dot.kernels.folder(dot.stem)}/{dot.stem}.h"
     defines = {
         "KERNEL_HEADER": f'"{header}"',
         "KERNEL": f"colibri_{dot.stem}",
         "ROWS": f"COLIBRI_{dot.stem.upper()}_ROWS",
         "SUM": C_TYPES[dot.sums],
+        **({"SUMS": "1"} if dot.tile.group_sums else {}),
         **({"PLANES": "1"} if dot.planes else {"GROUPED": "1"} if dot.form.format.grouped else {}),
     }
     image = folder / f"{dot}.elf"

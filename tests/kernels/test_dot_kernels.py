@@ -115,7 +115,7 @@ def shapes_and_places(dot: Dot) -> list[Case]:
     """Rows and columns below, at and above the tile's, and every place that an element may have."""
     rng = np.random.default_rng(1)
     cases = [random_case(dot, rng, n, k) for n in ROWS for k in COLUMNS]
-    value = np.dtype(dot.dtype).itemsize
+    value = dot.value_bytes
     weight = dot.element_bytes
     cases += [random_case(dot, rng, 5, 40, at, 0) for at in range(0, 16, weight)]
     cases += [random_case(dot, rng, 5, 40, 0, at) for at in range(0, 16, value)]

@@ -15,7 +15,7 @@ from colibri.graph.scheme import SCHEMES, Scheme
 from colibri.graph.weights import E2M1_DOUBLED, Matrix, Vector
 from colibri.passes.grid import round_matrix
 from colibri.passes.kernels import KernelSet, Tile
-from colibri.passes.pack import ALIGN, MatrixLayout, matrix_layout, pack_matrix, pack_vector, plan_layouts
+from colibri.passes.pack import ALIGN, MatrixLayout, Order, matrix_layout, pack_matrix, pack_vector, plan_layouts
 
 CODINGS = [F32, *map(parse_coding, ("f16", "w8", "w6", "w5", "w4", "w3", "w2")), FP4]
 CODINGS += [parse_coding(word) for word in ("w4g64", "w3z", "w6g128z+o2", "w4+o5", "w2g64z+o10", "w5+o50")]
@@ -35,6 +35,15 @@ def element(raw: bytes, layout: MatrixLayout, row: int, column: int) -> float:
     form, rows, cols = layout.coding.format, layout.tile_rows, layout.tile_cols
     tile = row // rows * (layout.padded_k // cols) + column // cols
     inside = row % rows * cols + column % cols
+    if layout.order == Order.PAIRS:
+        word = layout.data + 4 * (tile * cols + column % cols // 2 * 2 + row % 4 // 2)
+        both = int(np.frombuffer(raw, "<i2", 2, word)[column % 2])
+        first = (both & 255 ^ 128) - 128
+        return (both - first) // 256 if row % 2 else first
+    if layout.order == Order.QUADS:
+        half = layout.data + 2 * (tile * cols + column % cols)
+        bits = int(np.frombuffer(raw, "<u2", 1, half)[0]) >> 4 * (row % 4) & 15
+        return (bits ^ 8) - 8 if row % 4 == 3 else bits - 8
     if not form.grouped:
         size, kind = {"f32": (4, "<f4"), "f16": (2, "<f2"), "w8": (1, "i1")}[form]
         return float(np.frombuffer(raw, kind, 1, layout.data + size * (tile * rows * cols + inside))[0])
@@ -93,6 +102,13 @@ def check_round_trip(matrix: Matrix, tile: Tile) -> None:
 @pytest.mark.parametrize("tile", [Tile(1, 32), Tile(4, 32), Tile(16, 32), Tile(8, 64)])
 @pytest.mark.parametrize("coding", CODINGS, ids=str)
 def test_unpack_is_the_inverse(coding: Coding, tile: Tile, shape: tuple[int, int], bias: bool) -> None:
+    check_round_trip(random_matrix(coding, *shape, bias), tile)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 32), (5, 33), (16, 64), (17, 100), (2, 130)])
+@pytest.mark.parametrize(("coding", "tile"), [(W8, Tile(4, 8, "pairs")), (W4, Tile(4, 32, "quads"))], ids=str)
+def test_unpack_is_the_inverse_in_every_order(coding: Coding, tile: Tile, shape: tuple[int, int], bias: bool) -> None:
     check_round_trip(random_matrix(coding, *shape, bias), tile)
 
 

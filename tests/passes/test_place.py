@@ -51,9 +51,10 @@ class Touch(Op):
         raise NotImplementedError
 
 
-def sizes_of(buffer: Buffer, rows: int, stride: int) -> tuple[int, int]:
+def sizes_of(buffer: Buffer, rows: int, stride: int, *, wide: bool = False) -> tuple[int, int]:
     """Bytes of the two arrays, 0 for one that there is not."""
-    sizes = [view_bytes(view) for view in buffer_views(buffer, rows, stride, 0)]
+    layouts = Layouts({}, {buffer.name: stride}, wide)
+    sizes = [view_bytes(view) for view in buffer_views(buffer, rows, layouts, 0)]
     return sizes[0], sum(sizes[1:])
 
 

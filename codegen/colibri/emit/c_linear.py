@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from colibri.graph.coding import WeightFormat
 from colibri.graph.graph import BufferKind
-from colibri.passes.kernels import dot_kernel, scheme_name
+from colibri.passes.kernels import scheme_name
 from colibri.passes.pack import MatrixLayout
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
         x_stride: elements from one row of quantised x to the next; any value for one row.
     """
     n, k, tile, form = layout.n, layout.k, layout.tile_rows, layout.coding.format
-    scheme, stem = scheme_name(layout.coding, kind), dot_kernel(layout.coding, kind)
+    scheme, stem = scheme_name(layout.coding, kind), c.dot_kernel(layout.coding, kind)
     c.kernel("linear")
     c.kernel(stem)
     with_bias = "" if layout.bias < 0 else "_bias"
@@ -50,19 +50,27 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
         x = each.at("x", x_stride)
         wide = form is WeightFormat.FP4
         store = "wide" if wide else "grouped" if form.grouped else "scaled"
-        steps = [f"{'int64_t' if wide else 'int32_t'} sum[{tile}];", _dot(layout, stem, x)]
+        steps, operands = [f"{'int64_t' if wide else 'int32_t'} sum[{tile}];"], [x]
+        if c.group_sums(layout.coding, kind):
+            own = each.at("sums", layout.groups)
+            before = [
+                f"int32_t sums[{rows * layout.groups}];",
+                *each.loop([f"colibri_sum_groups({own}, {x}, {layout.padded_k});"]),
+            ]
+            operands.append(own)
+        steps.append(_dot(layout, stem, operands))
         if layout.tail_count:
             c.kernel("tail")
-            own, bits = each.at("tail", layout.tail_count), 8 if kind is BufferKind.Q8 else 16
+            own, bits = each.at("tail", layout.tail_count), c.element_bits(kind)
             columns = c.as_shorts("w", layout.tail_columns)
             gather = f"colibri_gather{bits}({own}, {x}, {columns}, {layout.tail_count}, {k});"
-            before = [f"{ELEMENT[kind]} tail[{rows * layout.tail_count}];", *each.loop([gather])]
+            before += [f"{c.element(kind)} tail[{rows * layout.tail_count}];", *each.loop([gather])]
             place = f"w + {layout.tail} + n * {layout.tail_count}"
             steps.append(f"colibri_tail{bits}(sum, {place}, {own}, {layout.tail_count}, {tile});")
         scales = f"{c.row_scale(layout)} + n, {bias}, {each.element('x_scale')}"
         steps.append(f"colibri_store_{store}({y}, sum, {scales}, {count});")
         params = (
-            f"float *restrict y, const uint8_t *restrict w, const {ELEMENT[kind]} *restrict x, "
+            f"float *restrict y, const uint8_t *restrict w, const {c.element(kind)} *restrict x, "
             "const float *restrict x_scale"
         )
     body = [
@@ -75,8 +83,12 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
     return c.instance(name, f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}", params, body)
 
 
-def _dot(layout: MatrixLayout, stem: str, x: str) -> str:
-    """Call of an integer dot kernel for the tile of row ``n``."""
+def _dot(layout: MatrixLayout, stem: str, values: list[str]) -> str:
+    """Call of an integer dot kernel for the tile of row ``n``.
+
+    Args:
+        values: the activations, and their sums where the kernel takes them.
+    """
     coding = layout.coding
     operands = [f"w + {layout.data} + n * {layout.row_bytes}"]
     constants = [str(layout.padded_k)]
@@ -85,4 +97,4 @@ def _dot(layout: MatrixLayout, stem: str, x: str) -> str:
     if stem.startswith("dot_planes"):
         operands.append(f"w + {layout.zeros} + n * {layout.groups}" if coding.zero else "NULL")
         constants += [str(coding.format.bits), str(coding.group)]
-    return f"colibri_{stem}(sum, {', '.join([*operands, x, *constants])});"
+    return f"colibri_{stem}(sum, {', '.join([*operands, *values, *constants])});"

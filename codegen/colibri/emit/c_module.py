@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from colibri.emit.c_linear import ELEMENT, linear
 from colibri.emit.literals import float_literal
-from colibri.graph.coding import WeightFormat
+from colibri.graph.coding import Coding, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.weights import Vector
 from colibri.passes.kernels import KernelSet
@@ -236,6 +236,22 @@ class CScope:
 
     # ---- operands ----
 
+    def element(self, kind: BufferKind) -> str:
+        """C type of an element of a buffer of integers."""
+        return ELEMENT[BufferKind.Q16 if kind is BufferKind.Q8 and self._instances.kernels.wide_activations else kind]
+
+    def element_bits(self, kind: BufferKind) -> int:
+        """Bits that an element of a quantised buffer takes."""
+        return 8 if self.element(kind) == "int8_t" else 16
+
+    def dot_kernel(self, coding: Coding, kind: BufferKind) -> str:
+        """Stem of the dot kernel for a coding and the kind of its input."""
+        return self._instances.kernels.dot_kernel(coding, kind)
+
+    def group_sums(self, coding: Coding, kind: BufferKind) -> bool:
+        """Whether that kernel takes the sum of each group's activations."""
+        return self._instances.kernels.tile(coding, kind).group_sums
+
     def floats(self, buffer: str) -> str:
         """C name of a float buffer; the caller's own for the input and the output."""
         if buffer in (Graph.INPUT, Graph.OUTPUT):
@@ -244,12 +260,12 @@ class CScope:
 
     def integers(self, buffer: str) -> str:
         """C name of a buffer of integers without scales."""
-        return self._declare(buffer, ELEMENT[self._buffers[buffer].kind], buffer, "")
+        return self._declare(buffer, self.element(self._buffers[buffer].kind), buffer, "")
 
     def quantised(self, buffer: str) -> QuantisedNames:
         """C names of a quantised buffer."""
         kind = self._buffers[buffer].kind
-        integers = self._declare(buffer, ELEMENT[kind], buffer, "")
+        integers = self._declare(buffer, self.element(kind), buffer, "")
         return QuantisedNames(
             integers, self._declare(f"{buffer}_scale", "float", buffer, "_SCALE"), self._layouts.strides[buffer]
         )
@@ -370,15 +386,16 @@ class CScope:
         """Instance of the quantisation of ``rows`` rows; it takes ``(y, scale, x)``; returns its name."""
         self.kernel("quantise")
         each = Rows(rows)
+        function = f"colibri_quantise{self.element_bits(kind)}"
         bits = 8 if kind is BufferKind.Q8 else 16
         padded = "" if stride == width else f"_in_{stride}"
         return self.instance(
             f"quantise{bits}_{rows}x{width}{padded}_to_{qmax}",
             f"y[{rows}][{stride}] = x[{rows}][{width}] / scale[{rows}], within +-{qmax}",
-            f"{ELEMENT[kind]} *restrict y, float *restrict scale, const float *restrict x",
+            f"{self.element(kind)} *restrict y, float *restrict scale, const float *restrict x",
             each.loop(
                 [
-                    f"colibri_quantise{bits}({each.at('y', stride)}, {each.at('scale', 1)}, {each.at('x', width)}, "
+                    f"{function}({each.at('y', stride)}, {each.at('scale', 1)}, {each.at('x', width)}, "
                     f"{width}, {stride}, {qmax}.0f);"
                 ]
             ),

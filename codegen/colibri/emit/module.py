@@ -208,7 +208,7 @@ def _arenas(graph: Graph, layouts: Layouts, placement: Placement, rows: int) -> 
     ]
     buffers = all_buffers(graph)
     for name, place in sorted(placement.buffers.items(), key=lambda item: (item[1].first, item[0])):
-        for view in buffer_views(buffers[name], rows, layouts.strides.get(name, buffers[name].width), place.first):
+        for view in buffer_views(buffers[name], rows, layouts, place.first):
             suffix = f"_{view.name.upper()}" if view.name else ""
             doc = f"{view.type} {''.join(f'[{extent}]' for extent in view.shape)}"
             arenas[place.block].entries.append(ArenaEntry(f"AT_{name.upper()}{suffix}", view.offset, doc))

@@ -49,7 +49,7 @@ def row_bytes(buffer: Buffer, layouts: Layouts) -> int:
     element = {
         BufferKind.FLOAT: 4,
         BufferKind.ROUTE: 8,
-        BufferKind.Q8: 1,
+        BufferKind.Q8: 2 if layouts.wide_activations else 1,
         BufferKind.Q16: 2,
         BufferKind.INT8: 1,
         BufferKind.INT32: 4,

@@ -14,15 +14,24 @@ from colibri.graph.graph import BufferKind
 from colibri.paths import data_folder
 
 _BITS = {BufferKind.Q8: "a8", BufferKind.Q16: "a16"}
-_FUNCTION = re.compile(r"^static [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(
+    r"^(?:static|COLIBRI_SHARED) [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Packing of one kernel: ``rows`` x ``cols`` weights lie together."""
+    """Packing of one kernel: ``rows`` x ``cols`` weights lie together.
+
+    Attributes:
+        order: of the tile's weights; empty for row by row, see `pack.Order`.
+        group_sums: whether the kernel takes the sum of each group's activations besides.
+    """
 
     rows: int
     cols: int
+    order: str = ""
+    group_sums: bool = False
 
 
 class KernelSet:
@@ -30,6 +39,9 @@ class KernelSet:
 
     Args:
         folders: names under ``runtime_c/kernels``; the first that has a file of the wanted stem wins.
+
+    Attributes:
+        wide_activations: whether 8-bit activations stand in 16 bits each, as the first folder wants them.
 
     Raises:
         BadInput: no such folder.
@@ -40,12 +52,16 @@ class KernelSet:
         self._root = data_folder("runtime_c") / "kernels"
         self._tiles: dict[tuple[str, str], Tile] = {}
         self._found: dict[str, str] = {}  # stem to folder
+        self._wide = set[str]()  # folders
         for folder in folders:
             manifest = self._root / folder / "kernels.toml"
             if not manifest.is_file():
                 raise BadInput(f"no kernel folder {folder!r}", where="board", hint=f"see {self._root}")
-            for stem, entry in tomllib.loads(manifest.read_text()).items():
-                self._tiles[folder, stem] = Tile(entry["rows"], entry["cols"])
+            entries = tomllib.loads(manifest.read_text())
+            self._wide |= {folder} if entries.pop("wide_activations", False) else set()
+            for stem, entry in entries.items():
+                self._tiles[folder, stem] = Tile(**entry)
+        self.wide_activations = folders[0] in self._wide
 
     def folder(self, stem: str) -> str:
         """Folder that serves the kernel ``stem``."""
@@ -63,8 +79,15 @@ class KernelSet:
 
     def tile(self, coding: Coding, activations: BufferKind) -> Tile:
         """Packing of the dot kernel for a coding and the kind of its input."""
-        stem = dot_kernel(coding, activations)
+        stem = self.dot_kernel(coding, activations)
         return self._tiles[self.folder(stem), stem]
+
+    def dot_kernel(self, coding: Coding, activations: BufferKind) -> str:
+        """The dot kernel's stem; that of 16-bit activations where those of 8 stand in 16 and have none of their own."""
+        stem = dot_kernel(coding, activations)
+        if self.wide_activations and activations is BufferKind.Q8 and self.folder(stem) not in self._wide:
+            return dot_kernel(coding, BufferKind.Q16)
+        return stem
 
 
 def call_graph(headers: Iterable[Path]) -> dict[str, frozenset[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -26,6 +27,19 @@ def aligned(size: int, to: int = ALIGN) -> int:
     return -(-size // to) * to
 
 
+class Order(StrEnum):
+    """How the weights of a tile lie.
+
+    Row by row; or 16 bits for a column of two rows of 8 bits, or of four of 4 bits. They are a sum, in which each row
+    counts 256 or 16 times as much as the one before; of 4 bits the first three have 8 added. A word has two columns; of
+    8 bits the words of both pairs of rows follow each other.
+    """
+
+    ROWS = ""
+    PAIRS = "pairs"
+    QUADS = "quads"
+
+
 @dataclass(frozen=True)
 class MatrixLayout:
     """Where the parts of a packed matrix ``[n, k]`` stand, in bytes from its start; -1 when it has no such part.
@@ -40,6 +54,7 @@ class MatrixLayout:
         data: the tiles.
         bytes: of all parts.
         parts: matrices of this layout that stand one behind the other.
+        order: of the weights of a tile.
     """
 
     coding: Coding
@@ -56,6 +71,7 @@ class MatrixLayout:
     data: int
     bytes: int
     parts: int = 1
+    order: Order = Order.ROWS
 
     @property
     def stride(self) -> int:
@@ -95,7 +111,7 @@ class MatrixLayout:
     def describe(self) -> str:
         """Canonical text, part of the ABI hash."""
         return (
-            f"{self.coding}[{self.n},{self.k}] tile {self.tile_rows}x{self.tile_cols} "
+            f"{self.coding}[{self.n},{self.k}] tile {self.tile_rows}x{self.tile_cols}{self.order and f' {self.order}'} "
             f"at {self.row_scale},{self.bias},{self.group_scale},{self._extras()}{self.data} of {self.bytes}"
             + (f" in {self.parts} parts" if self.parts > 1 else "")
         )
@@ -129,7 +145,7 @@ def matrix_layout(coding: Coding, n: int, k: int, has_bias: bool, tile: Tile, pa
     tail_at = part(padded_n * tail) if tail else -1
     data = part(padded_n * padded_k * coding.format.bits // 8)
     places = row_scale, bias, group_scale, zeros, tail_columns, tail_at, data
-    return MatrixLayout(coding, n, k, tile.rows, tile.cols, *places, parts * place, parts)
+    return MatrixLayout(coding, n, k, tile.rows, tile.cols, *places, parts * place, parts, Order(tile.order))
 
 
 def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[int, bytes]]:
@@ -140,7 +156,7 @@ def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[
         first: number of the first row, a multiple of the tile's rows within its part.
     """
     part, row = divmod(first, layout.n)
-    tile = Tile(layout.tile_rows, layout.tile_cols)
+    tile = Tile(layout.tile_rows, layout.tile_cols, layout.order)
     own = matrix_layout(layout.coding, rows.shape[0], layout.k, layout.bias >= 0, tile)
     raw = _pack_part(rows, own)
     for start, target, each in (
@@ -204,6 +220,8 @@ def _data(matrix: Matrix, layout: MatrixLayout) -> np.ndarray:
     padded = np.zeros((layout.padded_n, layout.padded_k), source.dtype)
     padded[: layout.n, : layout.k] = source
     tiles = padded.reshape(layout.padded_n // rows, rows, layout.padded_k // cols, cols).transpose(0, 2, 1, 3)
+    if layout.order:
+        return _halves(tiles, layout.order)
     if not form.grouped:
         return tiles
     if form is WeightFormat.FP4:
@@ -215,6 +233,20 @@ def _data(matrix: Matrix, layout: MatrixLayout) -> np.ndarray:
         planes.append(_plane((stored >> done) & ((1 << bits) - 1), bits))
         done += bits
     return planes[0] if len(planes) == 1 else np.concatenate(planes, axis=2)
+
+
+def _halves(tiles: np.ndarray, order: Order) -> np.ndarray:
+    """Tiles ``[tiles, tiles, 4, cols]`` as u16, modulo 2^16."""
+    across, down, rows, cols = tiles.shape
+    assert rows == 4
+    unit, offset = ((1, 16, 256, 4096), (8, 8, 8, 0)) if order is Order.QUADS else ((1, 256, 1, 256), (0, 0, 0, 0))
+    parts = (tiles + np.array(offset)[:, None]) * np.array(unit)[:, None]
+    if order is Order.QUADS:
+        halves: np.ndarray = parts.sum(axis=2)
+    else:
+        pairs = parts.reshape(across, down, 2, 2, cols // 2, 2).sum(axis=3)
+        halves = pairs.transpose(0, 1, 3, 2, 4)
+    return halves.astype("<u2")
 
 
 def _plane(values: np.ndarray, bits: int) -> np.ndarray:
@@ -241,10 +273,15 @@ def vector_bytes(vector: Vector) -> int:
 
 @dataclass(frozen=True)
 class Layouts:
-    """Layout of each matrix, and the row stride in elements of each quantised buffer."""
+    """Layout of each matrix, and the row stride in elements of each quantised buffer.
+
+    Attributes:
+        wide_activations: whether 8-bit activations stand in 16 bits each.
+    """
 
     matrices: dict[str, MatrixLayout]
     strides: dict[str, int]
+    wide_activations: bool = False
 
 
 def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
@@ -267,4 +304,4 @@ def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
         if isinstance(op, Embedding) and op.table not in matrices:
             columns = GROUP if graph.matrix(op.table).format.grouped else 1
             lay(op.table, Tile(1, columns))
-    return Layouts(matrices, strides)
+    return Layouts(matrices, strides, kernels.wide_activations)

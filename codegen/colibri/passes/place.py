@@ -71,11 +71,13 @@ _TYPES = {
 }
 
 
-def buffer_views(buffer: Buffer, rows: int, stride: int, offset: int) -> tuple[View, ...]:
+def buffer_views(buffer: Buffer, rows: int, layouts: Layouts, offset: int) -> tuple[View, ...]:
     """The arrays of a buffer at ``offset`` in its block: elements; scales or route weights. Each is padded to 16."""
     rows = (buffer.fixed_rows or rows) * buffer.pieces
-    width = stride if buffer.kind in (BufferKind.Q8, BufferKind.Q16) else buffer.width
-    first = View("", _TYPES[buffer.kind], (rows, width), offset)
+    quantised = buffer.kind in (BufferKind.Q8, BufferKind.Q16)
+    width = layouts.strides.get(buffer.name, buffer.width) if quantised else buffer.width
+    kind = BufferKind.Q16 if quantised and layouts.wide_activations else buffer.kind
+    first = View("", _TYPES[kind], (rows, width), offset)
     behind = offset + view_bytes(first)
     if buffer.kind in (BufferKind.FLOAT, BufferKind.INT8, BufferKind.INT32):
         return (first,)
@@ -170,10 +172,7 @@ def place(
     """
     buffers = all_buffers(graph)
     lives = lifetimes(graph)
-    views = {
-        name: buffer_views(buffers[name], rows, layouts.strides.get(name, buffers[name].width), 0)
-        for name in sorted(lives)
-    }
+    views = {name: buffer_views(buffers[name], rows, layouts, 0) for name in sorted(lives)}
     moved = heat(graph, buffers, layouts)
     wanted = {CONTEXT: _fastest(rooms), **(pins or {})}
     items = [

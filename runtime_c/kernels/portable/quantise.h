@@ -38,15 +38,17 @@ static inline float colibri_quantise8_by(int8_t *restrict y, const float *restri
 static inline void colibri_quantise8(int8_t *restrict y, float *restrict scale, const float *restrict x, int k,
                                      int stride, float qmax)
 {
+    volatile int8_t *const padding = y; /* or stores would be merged into words that may not be aligned */
     *scale = colibri_quantise8_by(y, x, k, colibri_largest(x, k), qmax);
     for (int i = k; i < stride; i++) {
-        y[i] = 0;
+        padding[i] = 0;
     }
 }
 
 static inline void colibri_quantise16(int16_t *restrict y, float *restrict scale, const float *restrict x, int k,
                                       int stride, float qmax)
 {
+    volatile int16_t *const padding = y;
     const float top = colibri_largest(x, k);
     const bool live = top >= COLIBRI_QUIET;
     const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
@@ -55,7 +57,7 @@ static inline void colibri_quantise16(int16_t *restrict y, float *restrict scale
         y[i] = (int16_t)colibri_nearest_within(x[i] * inverse, qmax);
     }
     for (int i = k; i < stride; i++) {
-        y[i] = 0;
+        padding[i] = 0;
     }
 }
 

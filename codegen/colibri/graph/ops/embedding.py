@@ -15,6 +15,10 @@ from colibri.graph.weights import AnyMatrix, Matrix
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
     from colibri.graph.interpret import Run
+    from colibri.passes.pack import MatrixLayout
+
+
+_OWN_FILES = ("planes", "fp4", "pairs", "quads")
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,13 @@ class Embedding(Op):
         integers = table.combined[tokens].astype(np.float32)
         return integers * table.row_scale[tokens, None]
 
+    @staticmethod
+    def _tail(c: CScope, layout: MatrixLayout) -> list[str]:
+        """Its integers, their columns, and how many there are."""
+        if not layout.tail_count:
+            return ["NULL", "NULL", "0"]
+        return [f"w + {layout.tail}", c.as_shorts("w", layout.tail_columns), str(layout.tail_count)]
+
     def emit(self, c: CScope) -> None:
         layout, each = c.matrix("embedding"), c.each
         coding, form = layout.coding, layout.coding.format
@@ -67,16 +78,18 @@ class Embedding(Op):
             kernel, parts = str(form), [f"w + {layout.data}"]
         else:
             kernel, parts = str(form), [f"w + {layout.data}", f"w + {layout.group_scale}"]
-        if form.scaled and coding != W4:
+        if layout.order:
+            kernel, tile = str(layout.order), [tile[2]]
+            parts[0] = c.as_shorts("w", layout.data)
+            parts += self._tail(c, layout) if form.scaled else []
+        elif form.scaled and coding != W4:
             kernel = "planes"
             parts.append(f"w + {layout.zeros}" if coding.zero else "NULL")
-            count = layout.tail_count
-            parts += [f"w + {layout.tail}", c.as_shorts("w", layout.tail_columns)] if count else ["NULL", "NULL"]
-            parts.append(str(count))
+            parts += self._tail(c, layout)
             tile = [tile[0], tile[2], str(form.bits), str(coding.group)]
         if not form.floating:
             parts.append(c.row_scale(layout))
-        c.kernel(f"embedding_{kernel}" if kernel in ("planes", "fp4") else "embedding")
+        c.kernel(f"embedding_{kernel}" if kernel in _OWN_FILES else "embedding")
         operands = ", ".join([*parts, each.element("tokens"), str(self.width), *tile])
         name = c.instance(
             f"embedding_{str(coding).replace('+', '_')}_{c.rows}x{self.width}",

@@ -1,0 +1,100 @@
+/* dot_w4a16.h: 4 rows of a 4-bit matrix times 16-bit activations, exactly, with SMLAD.
+ *
+ * 16 bits hold weights of four rows as a + 16 b + 256 c + 4096 d, where 8 was added to a, b and c. Four SMLADs multiply
+ * them with two activations: all as they are, c + 16 d, a, and 256 c. All sums are modulo 2^32: 16 times a group's sum of
+ * b or d, and 256 times that of c less the 8s, are below 2^31 for any activations, so their differences say each exactly.
+ * 32 columns of 4 rows take 124 instructions, and 40 that combine them.
+ * Packing: [k / 2] words, 8-byte aligned; a word has two columns. factors: int8 [k / 32][4]. x: k values, 8-byte aligned,
+ * k a multiple of 32, zero padded. sums: of the activations of each group. |w| <= 8 * 127 and |x| <= qmax of the op,
+ * chosen so that 8 * 127 * qmax * k < 2^31.
+ */
+#ifndef COLIBRI_DOT_W4A16_H
+#define COLIBRI_DOT_W4A16_H
+
+#include <stdint.h>
+#include "kernels/portable/shared.h"
+
+#define COLIBRI_DOT_W4A16_ROWS 4
+
+/* Two columns, the first and others: op is smuad or smlad, last its last operand. */
+#define COLIBRI_W4A16_FIRST(w, x)             \
+    "smuad %[all], " w ", " x "\n\t"          \
+    "sxtb16 %[t], " w ", ror #8\n\t"          \
+    "smuad %[cd], %[t], " x "\n\t"            \
+    "and %[t], " w ", #0x000F000F\n\t"        \
+    "smuad %[a], %[t], " x "\n\t"             \
+    "and " w ", " w ", #0x0F000F00\n\t"       \
+    "smuad %[c], " w ", " x "\n\t"
+#define COLIBRI_W4A16_NEXT(w, x)              \
+    "smlad %[all], " w ", " x ", %[all]\n\t"  \
+    "sxtb16 %[t], " w ", ror #8\n\t"          \
+    "smlad %[cd], %[t], " x ", %[cd]\n\t"     \
+    "and %[t], " w ", #0x000F000F\n\t"        \
+    "smlad %[a], %[t], " x ", %[a]\n\t"       \
+    "and " w ", " w ", #0x0F000F00\n\t"       \
+    "smlad %[c], " w ", " x ", %[c]\n\t"
+#define COLIBRI_W4A16_LOAD                  \
+    "ldrd %[w0], %[w1], [%[w]], #8\n\t"     \
+    "ldrd %[x0], %[x1], [%[x]], #8\n\t"
+#define COLIBRI_W4A16_FOUR COLIBRI_W4A16_LOAD COLIBRI_W4A16_NEXT("%[w0]", "%[x0]") COLIBRI_W4A16_NEXT("%[w1]", "%[x1]")
+
+/* Sums of the activations of each group of 32. */
+COLIBRI_SHARED void colibri_sum_groups(int32_t *restrict sums, const int16_t *restrict x, int k)
+{
+    for (; k > 0; k -= 32) {
+        int32_t sum = 0;
+        for (int i = 0; i < 32; i++) {
+            sum += *x++;
+        }
+        *sums++ = sum;
+    }
+}
+
+/* sum plus the group's products with its factors. */
+#define COLIBRI_W4A16_ADD                     \
+    "ldmia %[sum], {r4, r5, r6, r8}\n\t"      \
+    "ldrsb %[t], [%[factor]], #1\n\t"         \
+    "mla r4, %[a], %[t], r4\n\t"              \
+    "ldrsb %[t], [%[factor]], #1\n\t"         \
+    "mla r5, %[b], %[t], r5\n\t"              \
+    "ldrsb %[t], [%[factor]], #1\n\t"         \
+    "mla r6, %[c], %[t], r6\n\t"              \
+    "ldrsb %[t], [%[factor]], #1\n\t"         \
+    "mla r8, %[d], %[t], r8\n\t"              \
+    "stmia %[sum], {r4, r5, r6, r8}"
+
+COLIBRI_SHARED void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors, const int16_t *restrict x, const int32_t *restrict sums, int k)
+{
+    const int16_t *const end = x + k;
+    for (int row = 0; row < COLIBRI_DOT_W4A16_ROWS; row++) {
+        sum[row] = 0;
+    }
+    while (x != end) {
+        uint32_t all;
+        uint32_t cd;
+        uint32_t a;
+        uint32_t c;
+        uint32_t t;
+        uint32_t w0;
+        uint32_t w1;
+        uint32_t x0;
+        uint32_t x1;
+        __asm__(COLIBRI_W4A16_LOAD COLIBRI_W4A16_FIRST("%[w0]", "%[x0]") COLIBRI_W4A16_NEXT("%[w1]", "%[x1]")
+                    COLIBRI_W4A16_FOUR COLIBRI_W4A16_FOUR COLIBRI_W4A16_FOUR COLIBRI_W4A16_FOUR COLIBRI_W4A16_FOUR
+                        COLIBRI_W4A16_FOUR COLIBRI_W4A16_FOUR
+                : [all] "=&r"(all), [cd] "=&r"(cd), [a] "=&r"(a), [c] "=&r"(c), [w] "+r"(w), [x] "+r"(x),
+                  [t] "=&r"(t), [w0] "=&r"(w0), [w1] "=&r"(w1), [x0] "=&r"(x0), [x1] "=&r"(x1)
+                :
+                : "memory");
+        const uint32_t eights = (uint32_t)*sums++ * 8;
+        const int32_t b = (int32_t)(all - cd * 256 - a - eights * 16) >> 4;
+        const int32_t third = (int32_t)(c - eights * 256) >> 8;
+        const int32_t d = (int32_t)(cd - eights - (uint32_t)third) >> 4;
+        __asm__ volatile(COLIBRI_W4A16_ADD
+                : [factor] "+r"(factors), [t] "=&r"(t)
+                : [sum] "r"(sum), [a] "r"(a - eights), [b] "r"(b), [c] "r"(third), [d] "r"(d)
+                : "r4", "r5", "r6", "r8", "memory");
+    }
+}
+
+#endif
