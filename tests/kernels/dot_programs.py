@@ -35,6 +35,7 @@ BOARDS = {
     "dsp": "nrf5340dk",
     "mve": "mps3-an547",
     "rv32im": "riscv-virt-rv32imac",
+    "rvv": "riscv-virt-rv64gcv",
 }
 
 F16 = Coding(WeightFormat.F16)
