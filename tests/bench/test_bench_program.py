@@ -97,6 +97,14 @@ def test_a_language_model(toolchain: str, tmp_path: Path, capsys: pytest.Capture
     assert "prompt and tokens are more than the context of 16" in capsys.readouterr().err
 
 
+def test_the_longest_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines of C are wrapped, but none inside of a string."""
+    prefix = "m" * 40
+    for checkpoint in (SENSOR, TOKENS):
+        package = generated(tmp_path / checkpoint.name, checkpoint, HOST_BOARD, "--prefix", prefix)
+        assert measured(capsys, package, "--runs", "1")["model"] == prefix
+
+
 def test_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = measured(capsys, generated(tmp_path, ENCODER), "--runs", "2", "--tokens", "3", "--prompt", "4")
     encode, decode = document["series"]
