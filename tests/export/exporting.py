@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from small_models import ORACLE, PORTABLE_BOARD, make_package, sensor
 
 from colibri.emulate.runner import run
 from colibri.export.export import export
 from colibri.export.form import Label
+from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.package import load_package
 from colibri.toolchain.buildfiles import script_name
@@ -25,10 +27,11 @@ EQUAL = "equal to the reference"
 def make_export(
     folder: Path, form: str, source: Path = SENSOR, board: str = PORTABLE_BOARD, label: Label | None = None
 ) -> Path:
-    """A package at ``folder/package``, and its export beside it."""
+    """A package at ``folder/package``, and its export beside it; key and value states are int8."""
     if not (folder / "package").exists():
+        states: dict[str, Any] = {"kv": StateType.I8} if source in (LANGUAGE, ENCODER) else {}
         context = {LANGUAGE: {"context": 32}, ENCODER: {"context": 20, "source": 24}}.get(source, {})
-        make_package(source, folder / "package", board, scheme=Scheme.W8A8, **context)
+        make_package(source, folder / "package", board, scheme=Scheme.W8A8, **states, **context)
     export(folder / "package", form, label or Label(), folder / form)
     return folder / form
 

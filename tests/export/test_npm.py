@@ -23,6 +23,7 @@ from colibri.export.form import Label
 from colibri.export.web_script import js_literal
 from colibri.export.web_text import words_of
 from colibri.footprint.wasm import read_module
+from colibri.graph.graph import StateType
 from colibri.graph.interpret import Reference
 from colibri.graph.scheme import Scheme
 from colibri.package import load_package
@@ -100,7 +101,7 @@ console.log(JSON.stringify(said));
     said = node(tmp_path, script)
     assert said["digest"] == digest
     assert said["refused"] == "25 tokens, and the source has 24"
-    reference = Reference(import_graph(Checkpoint.open(ENCODER), ImportOptions(20, source=24)))
+    reference = Reference(import_graph(Checkpoint.open(ENCODER), ImportOptions(20, StateType.I8, source=24)))
     quantise_graph(reference.graph, Scheme.W8A8)
     reference.encode(np.array([17, 4, 99]))
     tokens = [reference.graph.start]
@@ -111,10 +112,10 @@ console.log(JSON.stringify(said));
         export(tmp_path / "package", "page", Label(), tmp_path / "page")
 
 
-@pytest.mark.parametrize("board", ["wasm32", "wasm32-simd128"])
-def test_a_language_model_in_node(board: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("board", "kv"), [("wasm32", StateType.F32), ("wasm32-simd128", StateType.I8)])
+def test_a_language_model_in_node(board: str, kv: StateType, tmp_path: Path) -> None:
     package = tmp_path / "package"
-    make_package(SHAKESPEARE, package, board, scheme=Scheme.W4A8, prefill=4, context=48)
+    make_package(SHAKESPEARE, package, board, scheme=Scheme.W4A8, kv=kv, prefill=4, context=48)
     export(package, "npm", Label("1.2.3", "Example"), tmp_path / "npm")
     name = install(tmp_path, tmp_path / "npm")
     assert name == "shakespeare-moe-model"

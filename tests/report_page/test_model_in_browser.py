@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from browser import Browser
 
 from colibri.boards.load import load_board
+from colibri.calibrate.data import Calibration, Rounding
 from colibri.checkpoint.tokenizer import load_tokenizer
 from colibri.export.export import export
 from colibri.export.form import Label
@@ -19,6 +21,7 @@ from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.package import Package
+from colibri.recipe import parse_recipe
 from colibri.running import run_tokens
 
 SHAKESPEARE = Path(__file__).parents[2] / "examples/shakespeare-moe"
@@ -67,6 +70,21 @@ def test_the_page_writes_what_the_microcontroller_writes(browser: Browser, page:
     assert browser.run("return document.getElementById('verdict').textContent") == "✓ equal"
     assert browser.log("browser") == []
     assert browser.requests() == [page.resolve().as_uri()]  # and nothing of the network
+
+
+def test_a_calibrated_model_with_int8_states_has_its_bits(browser: Browser, tmp_path: Path) -> None:
+    """Compared by the page itself, with the digest of the reference's answers."""
+    options = replace(
+        parse_recipe("w3g64za8+o5:attention=w4a16:head=w4a8:kv=int8:context=112:drop=2.3:merge=3.7-1@0.033"),
+        calibration=Calibration(limit=256, rounding=Rounding.NEAREST),
+    )
+    generate(SHAKESPEARE, load_board("wasm32-simd128"), options, tmp_path / "package")
+    export(tmp_path / "package", "page", Label(prompts=(PROMPT,)), tmp_path / "page")
+    browser.open(tmp_path / "page/index.html")
+    assert len(written(browser)) == COUNT
+    until(browser, "document.getElementById('verdict').className")
+    assert browser.run("return document.getElementById('verdict').textContent") == "✓ equal"
+    assert browser.log("browser") == []
 
 
 def test_other_bits_are_seen(browser: Browser, page: Path, saved: Callable[[str], Path]) -> None:
