@@ -121,6 +121,8 @@ def command(
     if not aims and (output or merge or test):
         given = "-o" if output else "--merge" if merge else "--test"
         raise UsageError("nothing goes without an option that says how many", where=given, hint="for example --dead")
+    if test and no_eval:
+        raise UsageError("contradict each other", where="--no-eval, --test")
     if output is not None:
         if output.suffix != ".json":
             raise UsageError("is no name of a recipe", where=shown(str(output), 300), hint="end it in .json")

@@ -77,6 +77,22 @@ class SampleData:
         )
 
 
+def read_rows(
+    path: Path, facts: ModelFacts, context: int, window: int | None, stride: int | None, limit: int | None
+) -> TokenData | SampleData:
+    """What a model of this kind is evaluated on: see `read_tokens` and `read_labelled`.
+
+    Raises:
+        BadInput: unreadable, or not for this model.
+        UsageError: window, stride and limit that cannot be meant.
+    """
+    if facts.kind == "tokens":
+        return read_tokens(path, facts, context, window, stride, limit)
+    if window is not None or stride is not None:
+        raise UsageError("are for token models", where="--window, --stride")
+    return read_labelled(path, facts, limit)
+
+
 def read_tokens(
     path: Path, facts: ModelFacts, context: int, window: int | None, stride: int | None, limit: int | None
 ) -> TokenData:

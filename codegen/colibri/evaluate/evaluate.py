@@ -23,7 +23,7 @@ from colibri.evaluate.candidate import (
     of_package,
     routing_agreement,
 )
-from colibri.evaluate.data import read_labelled, read_tokens
+from colibri.evaluate.data import SampleData, TokenData, read_rows
 from colibri.evaluate.measure import blocks_of, measure_samples, measure_tokens
 from colibri.evaluate.model import Evaluation, Row, SampleScores, TokenScores
 from colibri.evaluate.native import Host, find_host
@@ -141,7 +141,8 @@ def _tokens(
     candidates: list[Candidate], host: Host, path: Path, cut: Cut, compared: bool, jobs: int, progress: Progress
 ) -> Evaluation:
     context = min(one.package.context for one in candidates)
-    data = read_tokens(path, candidates[0].package.model, context, cut.window, cut.stride, cut.limit)
+    data = read_rows(path, candidates[0].package.model, context, cut.window, cut.stride, cut.limit)
+    assert isinstance(data, TokenData)
     _compile(candidates, host, progress)
     checks = [check_tokens(one, data.windows, affordable(candidates)) for one in candidates]
     taken = sum(window.inputs.size for window in data.windows) * len(candidates)
@@ -164,7 +165,8 @@ def _tokens(
 def _samples(
     candidates: list[Candidate], host: Host, path: Path, cut: Cut, compared: bool, jobs: int, progress: Progress
 ) -> Evaluation:
-    data = read_labelled(path, candidates[0].package.model, cut.limit)
+    data = read_rows(path, candidates[0].package.model, 0, cut.window, cut.stride, cut.limit)
+    assert isinstance(data, SampleData)
     if data.values is None and data.classes is None and not compared:
         what = "has neither y nor pred, and there is no original to compare with"
         raise BadInput(what, where=shown(str(path), 300), hint="save both x and y in a .npz, or name the --original")

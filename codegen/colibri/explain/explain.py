@@ -56,6 +56,8 @@ def explain(
         DoesNotFit: nothing fits.
     """
     graph = build_graph(Checkpoint.open(checkpoint), options)
+    cut = cut or Cut()
+    rows = None if data is None else read_data(data, graph, cut)  # wrong or right, measured or not
     # Windows of another context are other windows: the hash of a recipe holds no longer.
     calibration = options.calibration and replace(options.calibration, sha256="")
     options = replace(options, folds=fold_text(graph.folds), calibration=calibration, file="")
@@ -68,8 +70,8 @@ def explain(
     found: list[Change] = []
     if not asked.fits:
         order = any_order(graph)
-        if data is not None and order:
-            order = worst_first(checkpoint, read_data(data, graph, cut or Cut()), options, progress)
+        if rows is not None and order:
+            order = worst_first(checkpoint, rows, options, progress)
         found = ways(graph, options, plan, order, _SHOWN if data is None else _MEASURED)
         if not found:
             lacking = in_words(asked.flash_over, asked.ram_over)
@@ -78,7 +80,7 @@ def explain(
     made = [_way(plan, change) for change in found]
     loss_is, basis = "nats of KL a token", THUMB
     if data is not None and found:
-        made, loss_is = _measured(checkpoint, data, options, found, plan, cut or Cut(), jobs, progress)
+        made, loss_is = _measured(checkpoint, data, options, found, plan, cut, jobs, progress)
         basis = f"measured on {data.name}"
     code = board.region_for(Holds.CODE)
     return Explanation(

@@ -28,8 +28,26 @@ class _Written(msgspec.Struct, frozen=True):
     sha256: str
 
 
+def given_calibration(asked: str, graph: Graph) -> CalibrationData | None:
+    """What the file holds that is asked for; None where none is.
+
+    Raises:
+        BadInput, UsageError: as `read_calibration`.
+    """
+    if asked in ("", OWN, NONE):
+        return None
+    return read_calibration(Path(asked), graph, SAMPLES if graph.kind is ModelKind.SAMPLES else TOKENS)
+
+
 def calibration_file(
-    asked: str, graph: Graph, data: Data, path: Path, journal: Journal, content: str, progress: Progress
+    asked: str,
+    given: CalibrationData | None,
+    graph: Graph,
+    data: Data,
+    path: Path,
+    journal: Journal,
+    content: str,
+    progress: Progress,
 ) -> str:
     """Write the data, unless it is there: the file that recipes name; empty where nothing is calibrated.
 
@@ -37,24 +55,25 @@ def calibration_file(
 
     Args:
         asked: a file, ``self``, ``none``, or empty for rows of the data.
+        given: what the file holds, which the journal does not know: it may be another one by now.
         graph: in fp32.
         path: of the file.
         content: hash of what it depends on.
 
     Raises:
-        BadInput, UsageError: as `read_calibration` and `own_text`.
+        UsageError: as `own_text`, or the file cannot be written.
     """
     if asked == NONE:
         return ""
     if ":" in str(path):
         raise UsageError("recipes name this path, which has no ':' then", where=shown(str(path), 300), hint=_OTHER)
     key = key_of(content, "calibration", asked, graph.context)
-    known = journal.get(key, _Written)
+    known = journal.get(key, _Written) if given is None else None
     if known is not None and is_there(path):
         raw = read_bounded(path, _MOST_BYTES)
         if hashlib.sha256(raw).hexdigest() == known.sha256:
             return str(path)
-    raw = _made(asked, graph, data, progress).packed()
+    raw = (given or _made(asked, graph, data, progress)).packed()
     beside = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,16 +82,15 @@ def calibration_file(
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise no_room(str(path), error, _OTHER) from None
-    journal.put(key, "", _Written(hashlib.sha256(raw).hexdigest()))
+    if given is None:
+        journal.put(key, "", _Written(hashlib.sha256(raw).hexdigest()))
     return str(path)
 
 
 def _made(asked: str, graph: Graph, data: Data, progress: Progress) -> CalibrationData:
-    most = SAMPLES if graph.kind is ModelKind.SAMPLES else TOKENS
     if asked == OWN:
-        return own_text(graph, most, progress=progress)
-    if asked:
-        return read_calibration(Path(asked), graph, most)
+        return own_text(graph, TOKENS, progress=progress)
+    most = SAMPLES if graph.kind is ModelKind.SAMPLES else TOKENS
     rows = data.part(Part.CALIBRATION)
     if not isinstance(rows, TokenData):
         return CalibrationData(samples=rows.x[:most])

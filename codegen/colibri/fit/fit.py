@@ -15,7 +15,7 @@ from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.checkpoint.remote import url_of
 from colibri.errors import UsageError
 from colibri.evaluate.native import find_host
-from colibri.fit.calibration import calibration_file
+from colibri.fit.calibration import calibration_file, given_calibration
 from colibri.fit.content import checkpoint_digest, readable_again
 from colibri.fit.dropping import dropping_order
 from colibri.fit.evaluator import Evaluator
@@ -188,6 +188,7 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
             seed=request.seed,
         )
         data = Data.read(source, model_facts(graph), graph.context)
+        given = given_calibration(request.calibration, graph)
         identity = checkpoint_digest(request.checkpoint)
         content = key_of(identity, digest, generator_digest())
         lines = stack.enter_context(opened(request.journal or beside(request.out, ".fit.jsonl"), identity))
@@ -198,6 +199,7 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
         planning = Planning(request, space, graph, board)
         calibration = calibration_file(
             request.calibration,
+            given,
             graph,
             data,
             beside(request.out, ".calibration.npz"),

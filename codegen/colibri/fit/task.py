@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from colibri.evaluate.candidate import Candidate, check_samples, check_tokens, of_checkpoint
-from colibri.evaluate.data import SampleData, TokenData, read_labelled, read_tokens
+from colibri.evaluate.data import SampleData, TokenData, read_rows
 from colibri.evaluate.measure import sample_outputs, token_sums
 from colibri.evaluate.model import Estimate
 from colibri.evaluate.native import PROGRAM, Host, find_host
@@ -172,10 +172,8 @@ class Data:
             BadInput: unreadable, or not for this model.
             UsageError: the window or the limit cannot be meant.
         """
-        path, limit = Path(source.data), source.limit or None
-        if facts.kind == "tokens":
-            return cls(source, read_tokens(path, facts, context, source.window or None, None, limit))
-        return cls(source, read_labelled(path, facts, limit))
+        window, limit = source.window or None, source.limit or None
+        return cls(source, read_rows(Path(source.data), facts, context, window, None, limit))
 
     @cached_property
     def count(self) -> int:

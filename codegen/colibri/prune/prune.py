@@ -9,7 +9,7 @@ import msgspec
 
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.errors import DoesNotFit, UsageError, shown
-from colibri.evaluate.data import SampleData, TokenData, read_labelled, read_tokens
+from colibri.evaluate.data import SampleData, TokenData, read_rows
 from colibri.evaluate.evaluate import Cut, evaluate_checkpoint
 from colibri.evaluate.native import find_host
 from colibri.generate import build_graph
@@ -84,6 +84,9 @@ def prune_checkpoint(
     sizing = Sizing(checkpoint, wanted, options)
     _refuse_impossible(aim, wanted, sizing)
     read = read_data(data, wanted, cut)
+    of = cut if test is None else replace(cut, limit=None)
+    if test is not None:
+        read_data(test, wanted, of)  # what is wrong with it is said before the work
     sizes = Sizes(sizing.without, sizing.experts())
     whole = run_whole(path, options, read, sizes, progress)
     chosen = whole.choose(aim)
@@ -121,7 +124,6 @@ def prune_checkpoint(
         pruning = msgspec.structs.replace(pruning, proof=proof)
     if evaluated and chosen.steps:
         how = {"jobs": jobs, "progress": progress}
-        of = cut if test is None else replace(cut, limit=None)
         evaluation = evaluate_checkpoint(path, test or data, [options, final], of, **how)  # type: ignore[arg-type]
         pruning = msgspec.structs.replace(pruning, evaluation=evaluation)
     return Pruned(pruning, recipe_bytes(after, final, checkpoint.fingerprint()), after.calibration)
@@ -134,12 +136,7 @@ def read_data(path: Path, graph: Graph, cut: Cut) -> TokenData | SampleData:
         BadInput: unreadable, or not for this model.
         UsageError: a cut that cannot be meant.
     """
-    facts = model_facts(graph)
-    if graph.kind is ModelKind.TOKENS:
-        return read_tokens(path, facts, graph.context, cut.window, cut.stride, cut.limit)
-    if cut.window is not None or cut.stride is not None:
-        raise UsageError("are for token models", where="--window, --stride")
-    return read_labelled(path, facts, cut.limit)
+    return read_rows(path, model_facts(graph), graph.context, cut.window, cut.stride, cut.limit)
 
 
 def _refuse_without_experts(graph: Graph, path: Path) -> None:
