@@ -148,48 +148,80 @@ class LlamaCpp:
         if self.library.llama_model_quantize(os.fsencode(source), os.fsencode(out), ctypes.byref(params)):
             sys.exit(f"llama.cpp could not quantise {source.name} to {kind}")
 
+    @property
+    def version(self) -> str:
+        """What the name of its library says."""
+        name = next(path.name for path in sorted(self.folder.iterdir()) if path.name.startswith("libllama."))
+        found = re.search(r"v?(\d+(?:\.\d+)+)", name)
+        return found[1] if found else "of unknown version"
+
+    def session(self, model: Path, context: int) -> Session:
+        """A model, ready for so many positions."""
+        return Session(self.library, model, context)
+
     def score(self, model: Path, tokens: np.ndarray, window: int, threads: int = 1) -> Scored:
         """Loss of every token behind the first, in windows that follow each other, each with an empty context.
 
         Args:
             tokens: ``[n]``; what does not fill a window and the token behind it is left out.
         """
-        library = self.library
-        loaded = library.llama_model_load_from_file(os.fsencode(model), library.llama_model_default_params())
-        if not loaded:
-            sys.exit(f"llama.cpp could not load {model.name}")
-        vocabulary = library.llama_vocab_n_tokens(
-            ctypes.c_void_p(library.llama_model_get_vocab(ctypes.c_void_p(loaded)))
-        )
-        params = library.llama_context_default_params()
-        params.n_ctx = params.n_batch = params.n_ubatch = window
-        context = ctypes.c_void_p(library.llama_init_from_model(ctypes.c_void_p(loaded), params))
-        if not context:
-            sys.exit(f"llama.cpp could not make a context for {model.name}")
-        library.llama_set_n_threads(context, threads, threads)
+        session = self.session(model, window)
+        session.set_threads(threads)
         nats, logs = [], []
         for start in range(0, tokens.size - window, window):
-            library.llama_memory_clear(ctypes.c_void_p(library.llama_get_memory(context)), True)
-            logits = self._decode(context, tokens[start : start + window], vocabulary).astype(np.float64)
+            session.clear()
+            logits = session.decode(tokens[start : start + window], every=True).astype(np.float64)
             target = tokens[start + 1 : start + window + 1].astype(np.int64)
             highest = logits.max(axis=1)
             logits -= (highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1)))[:, None]
             nats.append(-logits[np.arange(window), target])
             logs.append(logits.astype(np.float32))
-        library.llama_free(context)
-        library.llama_model_free(ctypes.c_void_p(loaded))
+        session.close()
         return Scored(np.array(nats), np.array(logs))
 
-    def _decode(self, context: ctypes.c_void_p, tokens: np.ndarray, vocabulary: int) -> np.ndarray:
-        """Logits ``[n, vocabulary]`` of tokens at positions from 0."""
+
+class Session:
+    """A model with one context, all of whose positions are decoded in one batch if asked for."""
+
+    def __init__(self, library: ctypes.CDLL, model: Path, context: int) -> None:
+        self._library = library
+        loaded = library.llama_model_load_from_file(os.fsencode(model), library.llama_model_default_params())
+        if not loaded:
+            sys.exit(f"llama.cpp could not load {model.name}")
+        self._model = ctypes.c_void_p(loaded)
+        self.vocabulary: int = library.llama_vocab_n_tokens(ctypes.c_void_p(library.llama_model_get_vocab(self._model)))
+        params = library.llama_context_default_params()
+        params.n_ctx = params.n_batch = params.n_ubatch = context
+        self._context = ctypes.c_void_p(library.llama_init_from_model(self._model, params))
+        if not self._context:
+            sys.exit(f"llama.cpp could not make a context for {model.name}")
+
+    def set_threads(self, threads: int) -> None:
+        """For decoding as for batches."""
+        self._library.llama_set_n_threads(self._context, threads, threads)
+
+    def clear(self) -> None:
+        """Forget all positions."""
+        self._library.llama_memory_clear(ctypes.c_void_p(self._library.llama_get_memory(self._context)), True)
+
+    def decode(self, tokens: np.ndarray, first: int = 0, *, every: bool = False) -> np.ndarray:
+        """Logits of tokens at positions from ``first``: ``[n, vocabulary]`` of every one, else ``[1, vocabulary]``."""
         n = tokens.size
         numbers, flags = ctypes.c_int32 * n, ctypes.c_int8 * n
         sequence = (ctypes.c_int32 * 1)(0)
         one = ctypes.cast(sequence, ctypes.POINTER(ctypes.c_int32))
+        asked = [1] * n if every else [0] * (n - 1) + [1]
         batch = _Batch(
-            n, numbers(*tokens.tolist()), None, numbers(*range(n)), numbers(*[1] * n),
-            (ctypes.POINTER(ctypes.c_int32) * n)(*[one] * n), flags(*[1] * n),
+            n, numbers(*tokens.tolist()), None, numbers(*range(first, first + n)), numbers(*[1] * n),
+            (ctypes.POINTER(ctypes.c_int32) * n)(*[one] * n), flags(*asked),
         )  # fmt: skip
-        if self.library.llama_decode(context, batch):
+        if self._library.llama_decode(self._context, batch):
             sys.exit("llama.cpp could not decode a window")
-        return np.ctypeslib.as_array(self.library.llama_get_logits(context), (n, vocabulary)).copy()
+        return np.ctypeslib.as_array(
+            self._library.llama_get_logits(self._context), (sum(asked), self.vocabulary)
+        ).copy()
+
+    def close(self) -> None:
+        """Free context and model."""
+        self._library.llama_free(self._context)
+        self._library.llama_model_free(self._model)
