@@ -63,6 +63,19 @@ def test_what_fits_needs_no_way(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a dense model of the same active size in w8a8 would fit: " in out
 
 
+def test_data_are_used_where_nothing_is_lacking_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, golden = sensor("top1-e4"), ORACLE / "load-moe/top1-e4/golden.npz"
+    arguments = ["explain", str(model), "--board", "stm32f405", "--recipe", "w4a8"]
+    assert main([*arguments, "--data", str(golden), "--limit", "60"]) == 0
+    out = capsys.readouterr().out
+    assert main(["eval", str(model), "--recipe", "w4a8", "--data", str(golden), "--limit", "60", "--json"]) == 0
+    rows = {row["name"]: row["scores"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert f"it has {rows['w4a8']['mae']['mean']:.4f} mean error, measured on golden.npz\n" in out
+    np.save(tmp_path / "wrong.npy", np.zeros((4, 3), np.float32))
+    assert main([*arguments, "--data", str(tmp_path / "wrong.npy")]) == 5
+    assert "wrong.npy" in capsys.readouterr().err
+
+
 def test_what_the_application_keeps(capsys: pytest.CaptureFixture[str]) -> None:
     """It is taken off the board, and said."""
     model = sensor(SENSORS[0])
@@ -87,6 +100,7 @@ def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     cut = ["--data", tmp_path / "t.npy", "--window", 12]
     facts = explained(capsys, model, "--board", "stm32f405", "--recipe", "w8a8", *cut)
     assert facts["ram_over"] > 0 == facts["flash_over"] and facts["basis"] == "measured on t.npy"
+    assert 3 < facts["loss"] < 5  # random weights, and 40 tokens
     first = facts["ways"][0]
     assert first["changes"] == ["keys and values in f16"] and first["measured"] and abs(first["lost"]) < 0.01
     assert first["recipe"] == "w8a8:kv=f16" and fits(model, "stm32f405", first["recipe"])

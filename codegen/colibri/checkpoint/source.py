@@ -119,7 +119,7 @@ class Plain:
 
 _AS_BF16 = "store the weights as BF16"
 _PIECE = 1 << 20  # values that are looked at together
-_SAMPLED = 4096  # rows of all tensors together that a fingerprint has, or one of each where there are more tensors
+_SAMPLED = 1024  # rows of all tensors together that a fingerprint has, or one of each where there are more tensors
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ class Tensors:
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, over names, types and shapes of all tensors, and rows of each from first to last.
 
-        Some 4,096 rows in all, or one of each tensor: gigabytes are not read for it.
+        Some 1,000 rows in all, or one of each tensor: gigabytes are not read for it.
 
         Raises:
             BadInput: an unreadable file.

@@ -48,7 +48,7 @@ def explain(
 
     Args:
         board: less the reserves.
-        data: to measure on, as `colibri eval` takes it; None for the rule of thumb.
+        data: to measure the recipe and the ways on, as `colibri eval` takes it; None for the rule of thumb.
 
     Raises:
         BadInput: checkpoint or data.
@@ -77,10 +77,10 @@ def explain(
             lacking = in_words(asked.flash_over, asked.ram_over)
             what = f"{recipe_text(options)} lacks {lacking}, and no smaller recipe that was tried fits"
             raise DoesNotFit(what, where=board.id, hint="choose a larger board, or a smaller model")
-    made = [_way(plan, change) for change in found]
-    loss_is, basis = "nats of KL a token", THUMB
-    if data is not None and found:
-        made, loss_is = _measured(checkpoint, data, options, found, plan, cut, jobs, progress)
+    if data is None:
+        made, loss, loss_is, basis = [_way(plan, change) for change in found], None, "nats of KL a token", THUMB
+    else:
+        made, loss, loss_is = _measured(checkpoint, data, options, found, plan, cut, jobs, progress)
         basis = f"measured on {data.name}"
     code = board.region_for(Holds.CODE)
     return Explanation(
@@ -93,6 +93,7 @@ def explain(
         flash_kept=code.length - code.limit,
         ram_kept=board.reserve,
         ways=tuple(made[:_SHOWN]),
+        loss=loss,
         loss_is=loss_is,
         basis=basis,
         dense=_dense(graph, asked, board),
@@ -122,8 +123,11 @@ def _measured(
     cut: Cut,
     jobs: int,
     progress: Progress,
-) -> tuple[list[Way], str]:
-    """The ways by what they lose on the data, and the unit of that. Windows must fit the shortest context."""
+) -> tuple[list[Way], float, str]:
+    """The ways by what they lose on the data; the loss of the recipe itself, and its unit.
+
+    Windows must fit the shortest context.
+    """
     recipes = [options, *(change.options for change in found)]
     shortest = min((one.context for one in recipes if one.context is not None), default=None)
     recipes = [replace(one, context=one.context and shortest) for one in recipes]
@@ -133,7 +137,7 @@ def _measured(
     made = [
         _way(plan, change, lost[0] - before[0], measured=True) for change, lost in zip(found, after, strict=True)
     ]  # fmt: skip
-    return sorted(made, key=lambda way: (bool(way.note), way.lost or 0.0, way.changes)), before[1]
+    return sorted(made, key=lambda way: (bool(way.note), way.lost or 0.0, way.changes)), *before
 
 
 def _loss(row: Row) -> tuple[float, str]:
@@ -142,7 +146,7 @@ def _loss(row: Row) -> tuple[float, str]:
         return scores.nats.mean, "nats a token"
     assert isinstance(scores, SampleScores)
     if scores.accuracy is not None:
-        return -scores.accuracy.mean, "share of samples"
+        return 1 - scores.accuracy.mean, "share of wrong classes"
     if scores.mae is None:
         raise UsageError("has samples, and nothing that should come out", where="--data", hint="save y besides x")
     return scores.mae.mean, "mean error"

@@ -58,6 +58,7 @@ class Explanation(msgspec.Struct, frozen=True):
         flash_over, ram_over: bytes that have no room.
         flash_kept, ram_kept: bytes that the application keeps.
         ways: the cheapest first; at most three, none where it fits.
+        loss: of the recipe that was asked for, on the user's data; None without data.
         loss_is: unit of losses.
         basis: where they come from, in words.
     """
@@ -71,6 +72,7 @@ class Explanation(msgspec.Struct, frozen=True):
     flash_kept: int
     ram_kept: int
     ways: tuple[Way, ...]
+    loss: float | None
     loss_is: str
     basis: str
     dense: Dense

@@ -25,15 +25,19 @@ def print_explanation(found: Explanation, console: Console) -> None:
 
 
 def verdict(found: Explanation) -> list[str]:
-    """Whether it fits."""
+    """Whether it fits, and its loss."""
     taken = f"{found.flash:,} bytes of flash as predicted and {found.memory:,} bytes of memory"
     board = found.board
     if found.flash_kept or found.ram_kept:
         board += f" less {in_words(found.flash_kept, found.ram_kept)} for the application"
     if found.fits:
-        return [f"{found.recipe} fits {board}: {taken}"]
-    lacking = in_words(found.flash_over, found.ram_over)
-    return [f"{found.recipe} does not fit {board}: it takes {taken}, and lacks {lacking}"]
+        lines = [f"{found.recipe} fits {board}: {taken}"]
+    else:
+        lacking = in_words(found.flash_over, found.ram_over)
+        lines = [f"{found.recipe} does not fit {board}: it takes {taken}, and lacks {lacking}"]
+    if found.loss is not None:
+        lines.append(f"it has {found.loss:.4f} {found.loss_is}, {found.basis}")
+    return lines
 
 
 def _ways(found: Explanation) -> Table:

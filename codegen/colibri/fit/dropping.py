@@ -40,16 +40,12 @@ def dropping_order(
     Raises:
         ColibriError: as `worst_first`.
     """
-    most = {
-        layer: max(map(int, axis.values)) for axis in space.axes if axis.kind is Kind.DROPPED for layer in axis.layers
-    }
-    if not any(most.values()):
+    if not any(axis.kind is Kind.DROPPED and axis.values != ("0",) for axis in space.axes):
         return {layer: list(ids) for layer, ids in space.worst_first.items()}
-    keep = min(len(space.worst_first[layer]) - count for layer, count in most.items())
-    key = key_of(content, "dropping order", keep)
+    key = key_of(content, "dropping order")
     known = journal.get(key, _Order)
     if known is None:
-        found = worst_first(checkpoint, data, Options(context=context), progress, keep=keep)
+        found = worst_first(checkpoint, data, Options(context=context), progress)
         known = _Order(
             {
                 layer: [one for at, one in found if at == layer] + [one for one in ids if (layer, one) not in found]

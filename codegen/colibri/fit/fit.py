@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,13 +160,31 @@ class Planning:
         return sizes is not None and sizes.fits
 
 
-def search(request: Request, progress: Progress = unseen) -> Searched:
-    """Search, and measure nothing twice.
+@dataclass(frozen=True)
+class Work:
+    """A search that may begin.
+
+    Attributes:
+        name: of the checkpoint.
+        board: less the reserves.
+        most: positions that the checkpoint has; 0 for samples.
+    """
+
+    search: Search
+    planning: Planning
+    data: Data
+    name: str
+    board: Board
+    most: int
+
+
+@contextlib.contextmanager
+def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
+    """All that a search needs, for a block: workers, the journal, data, the original in fp32.
 
     Raises:
         BadInput: checkpoint, data, or a journal of another checkpoint.
         UsageError: options that cannot be meant.
-        DoesNotFit: nothing in the space has room on the board.
         ColibriError: as `run_task`.
     """
     ends = None if request.minutes is None else time.monotonic() + 60 * request.minutes
@@ -196,17 +215,8 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
         context, look = graph.context or None, data.part(Part.LOOK)
         order = dropping_order(space, request.checkpoint, look, context, lines, of_data, progress)
         space = replace(space, worst_first=order)
-        planning = Planning(request, space, graph, board)
-        calibration = calibration_file(
-            request.calibration,
-            given,
-            graph,
-            data,
-            beside(request.out, ".calibration.npz"),
-            lines,
-            of_data,
-            progress,
-        )
+        file = beside(request.out, ".calibration.npz")
+        calibration = calibration_file(request.calibration, given, graph, data, file, lines, of_data, progress)
         if calibration:
             content = key_of(content, hashlib.sha256(Path(calibration).read_bytes()).hexdigest())
         make_original(source, context, scratch / "original")
@@ -221,23 +231,39 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
             ends=ends,
             progress=progress,
         )
+        planning = Planning(request, space, graph, board)
         suffix = f":calibrate={calibration}" if calibration else ""
         work = Search(space, evaluator, planning.sizes, planning.evaluated, _flash(board), calibration=suffix)
-        best = front(work.run())
+        yield Work(work, planning, data, checkpoint.name, board, most)
+
+
+def search(request: Request, progress: Progress = unseen) -> Searched:
+    """Search, and measure nothing twice.
+
+    Raises:
+        DoesNotFit: nothing in the space has room on the board.
+        ColibriError: as `at_work`.
+    """
+    with at_work(request, progress) as work:
+        space, planning, board = work.search.space, work.planning, work.board
+        best = front(work.search.run())
         if not best:
             smallest = tuple(len(axis.values) - 1 for axis in space.axes)
             raise does_not_fit(space, planning.sizes, board, lambda: planning.longest(smallest))
         if not 1 <= (request.choose or 1) <= len(best):
             raise UsageError(f"{request.choose} is none of the {len(best)} on the front", where="--choose")
-        rooms = [planning.roomy(one.point, most, suffix if one.calibrated else "") for one in best]
+        rooms = [
+            planning.roomy(one.point, work.most, work.search.calibration if one.calibrated else "") for one in best
+        ]
         tried = tries(request, len(best))
         recipes = [best[number].recipe for number in tried]
-        outcomes = evaluator.measure("final figures", recipes, Part.FINAL, beyond=True)
-    finals = {
-        number: Final(one.loss, one.original, one.lost, one.agreement)
-        for number, one in zip(tried, outcomes, strict=True)
-    }
-    return Searched(summary(request, checkpoint.name, board, data, work, best, rooms, finals), finals, board)
+        outcomes = work.search.evaluator.measure("final figures", recipes, Part.FINAL, beyond=True)
+        finals = {
+            number: Final(one.loss, one.original, one.lost, one.agreement)
+            for number, one in zip(tried, outcomes, strict=True)
+        }
+        found = summary(request, work.name, board, work.data, work.search, best, rooms, finals)
+        return Searched(found, finals, board)
 
 
 def beside(out: Path, ending: str) -> Path:

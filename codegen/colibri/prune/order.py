@@ -19,15 +19,12 @@ from colibri.prune.whole import run_whole
 _MOST_ROWS = 1280  # tokens or samples; each trial runs them
 
 
-def worst_first(
-    path: Path, data: TokenData | SampleData, options: Options, progress: Progress = unseen, *, keep: int = 1
-) -> list[Key]:
+def worst_first(path: Path, data: TokenData | SampleData, options: Options, progress: Progress = unseen) -> list[Key]:
     """Experts in the order in which they go: what is as good as dead, then what the loss misses least for its bytes.
 
     Args:
         data: of which the first 1,280 rows are taken, in whole windows.
         options: what has gone before, and the scheme whose bytes count; calibration data mean nothing.
-        keep: experts of each layer that need no place in the order.
 
     Returns:
         (layer, id) of all that can go together; no layer keeps fewer than its router chooses.
@@ -38,7 +35,7 @@ def worst_first(
     sizing = Sizing(Checkpoint.open(path), graph, options)
     sizes = Sizes(sizing.without, sizing.experts())
     whole = run_whole(path, options, _first(data), sizes, progress, statistics=False)
-    return [(step.layer, step.id) for step in whole.choose(Aim(Until.KEEP, keep)).steps]
+    return [(step.layer, step.id) for step in whole.choose(Aim(Until.KEEP, 1)).steps]
 
 
 def _first(data: TokenData | SampleData) -> TokenData | SampleData:
