@@ -35,7 +35,7 @@ def test_a_sensor_model_from_data_to_package(tmp_path: Path, capsys: pytest.Capt
     assert (tmp_path / "p/calibration.npz").is_file() and package.board.memory[0].limit == 15_000
     assert "fit.jsonl" in next(tmp_path.glob("*.jsonl")).name
     page = (tmp_path / "page.html").read_text()
-    assert f"<code>{package.scheme}:calibrated</code>" in page and "http" not in page.replace("http-equiv", "")
+    assert f"<code>{package.scheme}:<wbr>calibrated</code>" in page and "http" not in page.replace("http-equiv", "")
     found = evaluate_package(tmp_path / "p", GOLDEN, Cut(limit=200), original=sensor("top1-e4"))
     scores = found.rows[0].scores
     assert isinstance(scores, SampleScores) and scores.mae is not None

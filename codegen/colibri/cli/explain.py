@@ -17,9 +17,7 @@ _MOST = 1 << 40
 @click.option("--board", required=True, metavar="NAME", help="Board, see `colibri boards`, or a .toml file.")
 @click.option("--recipe", default="w8a8", show_default=True, metavar="FILE|WORD", help="What you would like to build.")
 @reserve_options
-@click.option(
-    "--data", type=FILE, metavar="FILE", help="Measure what recipe and ways lose, as `colibri eval` does."
-)
+@click.option("--data", type=FILE, metavar="FILE", help="Measure what recipe and ways lose, as `colibri eval` does.")
 @click.option(
     "--window", type=click.IntRange(1, 1 << 20), help="Tokens behind an empty context.  [default: the context]"
 )

@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from colibri.emit.templates import render
 from colibri.fit.model import Choice, Fit, Other
 from colibri.fit.table import agreeing, brief, figure, measured
 from colibri.paths import data_folder
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _WIDTH, _HEIGHT = 1040, 460
 _LEFT, _RIGHT, _TOP, _DOWN = 78, 24, 18, 52
@@ -78,7 +83,7 @@ def render_fit(found: Fit) -> str:
             "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             "chosen": found.front[found.chosen],
             "figure": figure,
-            "brief": brief,
+            "breakable": breakable,
             "choosing": agreeing(found),
             "measured": measured,
             "frame": {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "top": _TOP, "right": _RIGHT, "down": _DOWN},
@@ -95,6 +100,17 @@ def render_fit(found: Fit) -> str:
             "moves": _moves(found),
         },
     )
+
+
+def breakable(recipe: str) -> Markup:
+    """A recipe of which lines end behind its parts.
+
+    >>> breakable("w4a8:kv=f16:drop=0.1,2.5")
+    Markup('w4a8:<wbr>kv=f16:<wbr>drop=0.1,<wbr>2.5')
+    """
+    from markupsafe import Markup
+
+    return Markup(re.sub("([:,])", r"\1<wbr>", str(Markup.escape(brief(recipe)))))
 
 
 def _scales(found: Fit) -> tuple[Scale, Scale]:
