@@ -49,7 +49,8 @@ def test_an_executor_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "8192"]
     arguments += ["--calibrate", "none", "--context-at-least", "64", "--only", "experts=w8,w4,w2", "--only", "kv=f16"]
     arguments += ["--only", "attention=w4", "--only", "embedding=w4", "--only", "head=w4", "--only", "activations=a8"]
-    arguments += ["--budget", "30", "--executor", "synthetic:make", "--dry-run", "-o", str(tmp_path / "p")]
+    arguments += ["--only", "dropped=0", "--budget", "30", "--executor", "synthetic:make", "--dry-run"]
+    arguments += ["-o", str(tmp_path / "p")]
     assert main([*arguments, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert MADE[-1].ended and len(MADE[-1].tasks) >= facts["evaluated"]
@@ -97,6 +98,7 @@ def test_what_fits_nothing_says_what_would(tmp_path: Path, capsys: pytest.Captur
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "even the smallest recipe lacks" in err
     assert "of flash and" in err and "--context-at-least" in err and "a larger board: see `colibri explain`" in err
+    assert not (tmp_path / "p.fit.jsonl").exists()  # before anything is measured
 
 
 def test_data_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,15 +23,17 @@ from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import key_of, opened
 from colibri.fit.lacking import does_not_fit
 from colibri.fit.model import Final, Fit
-from colibri.fit.search import Search, front
+from colibri.fit.original import keep_outputs, make_original
+from colibri.fit.search import Search, front, time_is_over
 from colibri.fit.sizes import Planner, Sizes, reserved
 from colibri.fit.space import Point, Space, make_space, narrowed
 from colibri.fit.split import Part
 from colibri.fit.summary import summary
-from colibri.fit.task import Data, Source, make_original
+from colibri.fit.task import Data, Source
 from colibri.fit.workers import workers
 from colibri.graph.graph import Graph, ModelKind
 from colibri.model_facts import model_facts
+from colibri.options import Options
 from colibri.paths import generator_digest
 from colibri.progress import Progress, unseen
 from colibri.scratch import scratch_folder
@@ -185,6 +187,7 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
     Raises:
         BadInput: checkpoint, data, or a journal of another checkpoint.
         UsageError: options that cannot be meant.
+        DoesNotFit: nothing in the space has room on the board, as planned.
         ColibriError: as `run_task`.
     """
     ends = None if request.minutes is None else time.monotonic() + 60 * request.minutes
@@ -197,6 +200,7 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
         executor = stack.enter_context(workers(request.executor, jobs))
         scratch = stack.enter_context(scratch_folder("fit"))
         space = narrowed(make_space(graph), request.only)
+        _refuse_what_never_fits(space, Planning(request, space, graph, board))  # whichever experts go
         path, digest = readable_again(request.data, scratch)
         source = Source(
             checkpoint=str(request.checkpoint if url_of(request.checkpoint) else request.checkpoint.absolute()),
@@ -212,6 +216,8 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
         content = key_of(identity, digest, generator_digest())
         lines = stack.enter_context(opened(request.journal or beside(request.out, ".fit.jsonl"), identity))
         of_data = key_of(content, source.limit, source.window, source.apart, source.seed)
+        if ends is not None and time.monotonic() > ends:
+            raise time_is_over()  # before experts are put in order, which takes a while
         context, look = graph.context or None, data.part(Part.LOOK)
         order = dropping_order(space, request.checkpoint, look, context, lines, of_data, progress)
         space = replace(space, worst_first=order)
@@ -219,13 +225,14 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
         calibration = calibration_file(request.calibration, given, graph, data, file, lines, of_data, progress)
         if calibration:
             content = key_of(content, hashlib.sha256(Path(calibration).read_bytes()).hexdigest())
-        make_original(source, context, scratch / "original")
+        original = scratch / "original"
+        keep_outputs(make_original(request.checkpoint, Options(context=context), original), data.whole, original)
         evaluator = Evaluator(
             source,
             executor,
             lines,
             content,
-            original=str(scratch / "original"),
+            original=str(original),
             calibration=calibration,
             budget=request.budget,
             ends=ends,
@@ -248,8 +255,7 @@ def search(request: Request, progress: Progress = unseen) -> Searched:
         space, planning, board = work.search.space, work.planning, work.board
         best = front(work.search.run())
         if not best:
-            smallest = tuple(len(axis.values) - 1 for axis in space.axes)
-            raise does_not_fit(space, planning.sizes, board, lambda: planning.longest(smallest))
+            raise does_not_fit(space, planning.sizes, board, lambda: planning.longest(space.smallest))
         if not 1 <= (request.choose or 1) <= len(best):
             raise UsageError(f"{request.choose} is none of the {len(best)} on the front", where="--choose")
         rooms = [
@@ -276,6 +282,17 @@ def tries(request: Request, count: int) -> list[int]:
     if request.choose is not None:
         return [request.choose - 1]
     return list(range(min(count, _TRIED if request.max_instructions is None else _COUNTED)))
+
+
+def _refuse_what_never_fits(space: Space, planning: Planning) -> None:
+    """Before anything is measured.
+
+    Raises:
+        DoesNotFit: not even the smallest recipe has room.
+    """
+    sizes = planning.sizes(space.smallest)
+    if sizes is not None and not sizes.fits:
+        raise does_not_fit(space, planning.sizes, planning.board, lambda: planning.longest(space.smallest))
 
 
 def _graph(request: Request, checkpoint: Checkpoint) -> tuple[Graph, int]:

@@ -18,8 +18,7 @@ def does_not_fit(
     Args:
         contexts: the most positions that have room in RAM; 0 for none.
     """
-    smallest = tuple(len(axis.values) - 1 for axis in space.axes)
-    found = sizes(smallest)
+    found = sizes(space.smallest)
     if found is None or found.fits:
         what = "no recipe that was tried fits"
         return DoesNotFit(what, where=board.id, hint="give more --budget, or allow more with --only")

@@ -25,6 +25,7 @@ _LEAST_STEP = 64  # bytes
 _NEIGHBOURS = 8  # evaluated in a round
 _CALIBRATED = 4  # of the best, whose weights are rounded for calibration data, which takes longer
 _ATTEMPTS = 5  # to leave more room for code
+_LESS = "give more, or search less with --only"
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,9 @@ class Search:
     def _used_up(self) -> UsageError:
         """Return (not raise) the error of a search that ends before a point is measured that fits."""
         if self.evaluator.late:
-            where, what = "--time", "is over before a recipe that fits is measured"
-        else:
-            what = "evaluations are used up by single moves, before a recipe that fits is measured"
-            where = f"--budget {self.evaluator.budget}"
-        return UsageError(what, where=where, hint="give more, or search less with --only")
+            return time_is_over()
+        what = "evaluations are used up by single moves, before a recipe that fits is measured"
+        return UsageError(what, where=f"--budget {self.evaluator.budget}", hint=_LESS)
 
     def ranked(self) -> list[Found]:
         """What fits, the least loss first."""
@@ -186,7 +185,7 @@ class Search:
     def smaller(self, groups: Groups) -> list[Point]:
         """The most promising points for less flash than there is, down to the smallest."""
         flash = [one.sizes.flash for one in self.ranked()]
-        least = self.sizes(tuple(len(axis.values) - 1 for axis in self.space.axes))
+        least = self.sizes(self.space.smallest)
         if not flash or least is None:
             return []
         high, low = max(flash), min(least.flash, max(flash))
@@ -241,8 +240,13 @@ class Search:
                 self.found[point, calibrated] = one
 
 
+def time_is_over() -> UsageError:
+    """Return (not raise) the error of a search that has nothing to show when its time ends."""
+    return UsageError("is over before a recipe that fits is measured", where="--time", hint=_LESS)
+
+
 def front(found: Sequence[Found]) -> list[Found]:
-    """Points than which none is better in flash, memory and loss at once; the least loss first."""
+    """Points than which none is better in flash, memory and loss at once; the least loss first, and equal ones once."""
 
     def figures(one: Found) -> tuple[float, ...]:
         return one.outcome.loss.mean, one.sizes.flash, one.sizes.memory
@@ -253,7 +257,10 @@ def front(found: Sequence[Found]) -> list[Found]:
             other != own and all(b <= a for a, b in zip(own, other, strict=True)) for other in map(figures, found)
         )
 
-    return sorted((one for one in found if not beaten(one)), key=lambda one: one.order)
+    best: dict[tuple[float, ...], Found] = {}
+    for one in sorted((one for one in found if not beaten(one)), key=lambda one: one.order):
+        best.setdefault(figures(one), one)
+    return list(best.values())
 
 
 def _by_halves(count: int) -> list[int]:

@@ -66,6 +66,11 @@ class Space:
         return (0,) * len(self.axes)
 
     @property
+    def smallest(self) -> Point:
+        """The point that takes least."""
+        return tuple(len(axis.values) - 1 for axis in self.axes)
+
+    @property
     def count(self) -> int:
         """How many points there are."""
         total = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,12 +14,11 @@ from colibri.evaluate.candidate import Candidate, check_samples, check_tokens, o
 from colibri.evaluate.data import SampleData, TokenData, read_rows
 from colibri.evaluate.measure import sample_outputs, token_sums
 from colibri.evaluate.model import Estimate
-from colibri.evaluate.native import PROGRAM, Host, find_host
+from colibri.evaluate.native import find_host
 from colibri.evaluate.statistics import Wide, estimate
+from colibri.fit.original import kept_original, make_original
 from colibri.fit.split import Part, Split, split_rows
-from colibri.graph.scheme import Scheme
-from colibri.options import Options
-from colibri.package import ModelFacts, load_package
+from colibri.package import ModelFacts
 from colibri.progress import unseen
 from colibri.recipe import parse_recipe
 from colibri.scratch import scratch_folder
@@ -54,7 +52,7 @@ class Task(msgspec.Struct, frozen=True):
     Attributes:
         recipe: in a word.
         part: of `Part`.
-        original: folder of `make_original`; where there is none the worker makes the original itself.
+        original: folder of `make_original` and `keep_outputs`; where there is none the worker makes its own.
     """
 
     source: Source
@@ -125,37 +123,14 @@ def run_task(task: Task) -> Outcome:
     """
     source, options, host = task.source, parse_recipe(task.recipe), find_host()
     with scratch_folder("fit") as scratch:
-        candidate = of_checkpoint(Path(source.checkpoint), options, host, scratch / "candidate")
-        original = _made_before(task.original, scratch) or _original(source, options, host, scratch / "original")
+        checkpoint, part = Path(source.checkpoint), Part(task.part)
+        candidate = of_checkpoint(checkpoint, options, host, scratch / "candidate")
         data = Data.read(source, candidate.package.model, candidate.package.context)
+        rows = data.split.rows[part]
+        original = kept_original(Path(task.original), data.whole, rows, scratch) if task.original else None
+        original = original or make_original(checkpoint, options, scratch / "original", host)
         candidate.compile(host)
-        return data.measured([original, candidate], Part(task.part))
-
-
-def make_original(source: Source, context: int | None, folder: Path) -> None:
-    """Compile the original in fp32 once, for all workers that see the folder.
-
-    Raises:
-        ColibriError: as `run_task`.
-    """
-    _original(source, Options(context=context), find_host(), folder)
-
-
-def _original(source: Source, options: Options, host: Host, folder: Path) -> Candidate:
-    wide = Options(Scheme.F32, context=options.context, source=options.source)
-    made = of_checkpoint(Path(source.checkpoint), wide, host, folder)
-    made.compile(host)
-    return made
-
-
-def _made_before(folder: str, scratch: Path) -> Candidate | None:
-    """With a program of its own, since requests lie beside it."""
-    made, package = Path(folder, PROGRAM), Path(folder, "package")
-    if not folder or not made.is_file():
-        return None
-    program = scratch / PROGRAM
-    shutil.copy2(made, program)
-    return Candidate("original", load_package(package), program, None, package, package)
+        return data.measured([original, candidate], part)
 
 
 class Data:
