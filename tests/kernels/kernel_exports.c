@@ -45,6 +45,25 @@
         colibri_##name args;       \
     }
 
+void test_nearest_scaled(int32_t *y, const float *x, uint32_t count, float most);
+
+void test_nearest_scaled(int32_t *y, const float *x, uint32_t count, float most)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        y[i] = colibri_nearest_scaled(x[i], most);
+    }
+}
+
+/* Of each row [rows][width]. */
+void test_largest(float *y, const float *x, uint32_t rows, uint32_t width);
+
+void test_largest(float *y, const float *x, uint32_t rows, uint32_t width)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        y[i] = colibri_largest(x + i * width, (int)width);
+    }
+}
+
 void test_nearest_within(int32_t *y, const float *x, uint32_t count, float most);
 
 void test_nearest_within(int32_t *y, const float *x, uint32_t count, float most)

@@ -68,6 +68,26 @@ def test_nearest_integer_within_limits(kernels: Kernels, name: str, most: int) -
     assert np.array_equal(got, nearest(clamped(x, most)))
 
 
+@pytest.mark.parametrize("most", [1, 127, 4128, 32767])
+def test_nearest_integer_of_what_the_largest_has_scaled(kernels: Kernels, most: int) -> None:
+    reach = np.float32(most * (1 + 2.0**-22))
+    x = np.concatenate([np.linspace(-reach, reach, 1 << 18), np.arange(-2 * most, 2 * most + 1) / 2, [reach, -reach]])
+    x = np.concatenate([x.astype(np.float32), PATTERNS[~(np.abs(PATTERNS) > reach)]])
+    assert np.isnan(x).any()
+    got = np.empty(len(x), np.int32)
+    kernels.call("nearest_scaled", got, x, len(x), float(most))
+    assert np.array_equal(got, nearest(clamped(x, most)))
+
+
+def test_largest_magnitude_passes_over_nan(kernels: Kernels) -> None:
+    x = np.random.default_rng(3).permutation(SWEEP)[: len(SWEEP) // 7 * 7].reshape(-1, 7)
+    x[:8] = np.nan
+    x[1, 3], x[2, 0], x[3, 6] = -np.inf, 1e-45, -0.0
+    got = np.empty(len(x), np.float32)
+    kernels.call("largest", got, np.ascontiguousarray(x), len(x), 7)
+    assert same_bits(got, np.where(np.isnan(x), np.float32(0), np.abs(x)).max(axis=1))
+
+
 def test_wide_sums_round_to_the_nearest_float_ties_to_even(kernels: Kernels) -> None:
     rng = np.random.default_rng(0)
     spread = rng.integers(1, 2**53, 100_000) >> rng.integers(0, 53, 100_000)

@@ -28,6 +28,9 @@ ODD_MIXTRAL = CONFIG | {
     "vocab_size": 41,
 }
 
+# Heads of 16 elements, which kernels may read as words.
+WIDE_HEADS = CONFIG | {"hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2}
+
 BOARDS = [
     pytest.param("x86-64-v3", "native", "avx2", id="avx2"),
     pytest.param("raspberry-pi-5", "cortex-a76", "neon_dotprod", id="neon_dotprod", marks=pytest.mark.emulator),
@@ -83,3 +86,13 @@ class TestSameBits:
         write_checkpoint(tmp_path / "checkpoint", ODD_MIXTRAL, arrays)
         options = Options(scheme=scheme, kv=StateType.F16, prefill=3)
         run_both(tmp_path / "checkpoint", board, emulator, folder, options, tmp_path, objects)
+
+
+@pytest.mark.parametrize(("board", "emulator", "folder"), BOARDS)
+@pytest.mark.parametrize("config", [ODD_MIXTRAL, WIDE_HEADS], ids=["odd", "wide"])
+def test_same_bits_of_8_bit_states(
+    config: dict[str, object], board: str, emulator: str, folder: str, tmp_path: Path, objects: SharedObjects
+) -> None:
+    write_checkpoint(tmp_path / "checkpoint", config, tiny_mixtral(config))
+    options = Options(scheme=Scheme.W8A8, kv=StateType.I8, prefill=3)
+    run_both(tmp_path / "checkpoint", board, emulator, folder, options, tmp_path, objects)

@@ -11,6 +11,7 @@
 #ifndef COLIBRI_DOT_W4A16_H
 #define COLIBRI_DOT_W4A16_H
 
+#include <arm_acle.h>
 #include <stdint.h>
 #include "kernels/portable/shared.h"
 
@@ -38,14 +39,21 @@
     "ldrd %[x0], %[x1], [%[x]], #8\n\t"
 #define COLIBRI_W4A16_FOUR COLIBRI_W4A16_LOAD COLIBRI_W4A16_NEXT("%[w0]", "%[x0]") COLIBRI_W4A16_NEXT("%[w1]", "%[x1]")
 
+typedef uint32_t __attribute__((may_alias)) colibri_two; /* activations */
+
 /* Sums of the activations of each group of 32. */
 COLIBRI_SHARED void colibri_sum_groups(int32_t *restrict sums, const int16_t *restrict x, int k)
 {
+    const colibri_two *restrict pair = (const void *)x;
     for (; k > 0; k -= 32) {
         int32_t sum = 0;
-        for (int i = 0; i < 32; i++) {
-            sum += *x++;
+        for (int i = 0; i < 16; i += 4) {
+            sum = __smlad((int16x2_t)pair[i], (int16x2_t)0x00010001, sum);
+            sum = __smlad((int16x2_t)pair[i + 1], (int16x2_t)0x00010001, sum);
+            sum = __smlad((int16x2_t)pair[i + 2], (int16x2_t)0x00010001, sum);
+            sum = __smlad((int16x2_t)pair[i + 3], (int16x2_t)0x00010001, sum);
         }
+        pair += 16;
         *sums++ = sum;
     }
 }
@@ -63,7 +71,7 @@ COLIBRI_SHARED void colibri_sum_groups(int32_t *restrict sums, const int16_t *re
     "mla r8, %[d], %[t], r8\n\t"              \
     "stmia %[sum], {r4, r5, r6, r8}"
 
-COLIBRI_SHARED void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors, const int16_t *restrict x, const int32_t *restrict sums, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors, const int16_t *restrict x, const int32_t *restrict sums, int k)
 {
     const int16_t *const end = x + k;
     for (int row = 0; row < COLIBRI_DOT_W4A16_ROWS; row++) {

@@ -33,7 +33,7 @@ static inline int32_t colibri_odd(uint32_t low, int32_t high, int32_t even)
     return (int32_t)((both - even) >> 8);
 }
 
-COLIBRI_SHARED void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w, const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w, const int16_t *restrict x, int k)
 {
     uint32_t low0 = 0;
     uint32_t low2 = 0;

@@ -23,7 +23,7 @@ static inline int32_t colibri_align_rows_int8(int32_t *restrict scores, const ui
     int32_t top = INT32_MIN;
     for (uint32_t i = 0; i < count; i++) {
         const int32_t score = colibri_aligned_int8(scores[i], scales[i * stride], power);
-        top ^= (top ^ score) & -(int32_t)(score > top);
+        top = colibri_larger(top, score);
         scores[i] = score;
     }
     return top;

@@ -94,6 +94,18 @@ static inline int32_t colibri_nearest_within(float x, float most)
 #endif
 }
 
+/* The same of an x that is within +-most but for roundings, or NaN, whose bits then lie far outside. */
+static inline int32_t colibri_nearest_scaled(float x, float most)
+{
+#ifdef COLIBRI_HAS_FPU
+    const int32_t limit = (int32_t)most;
+    const int32_t above = colibri_nearest(x) + limit; /* 0 to 2 * limit */
+    return (above & ~((above | (2 * limit - above)) >> 31)) - limit;
+#else
+    return colibri_nearest_within(x, most);
+#endif
+}
+
 /* Square root, correctly rounded. Without an FPU it is worked out bit by bit; x must not be negative. */
 static inline float colibri_sqrt(float x)
 {
@@ -146,8 +158,8 @@ static inline float colibri_exp(float x)
     return colibri_from_bits((int32_t)(colibri_soft_exp((magnitude | sign) & alive) & alive));
 #else
     const int32_t live = -(int32_t)(x > -87.0f);
-    x = colibri_from_bits(colibri_bits(x) & live);
-    x = colibri_choose(x > 88.0f, 88.0f, x);
+    const int32_t bits = colibri_bits(x) & live;
+    x = colibri_from_bits(bits ^ ((bits ^ 0x42B00000) & -(int32_t)(bits > 0x42B00000))); /* 88 at most */
     float t = x * 0x1.715476p+0f + COLIBRI_ROUND;
     int32_t power = colibri_bits(t) - COLIBRI_ROUND_BITS;
     float whole = t - COLIBRI_ROUND;

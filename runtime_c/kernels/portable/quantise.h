@@ -12,16 +12,44 @@
 
 #define COLIBRI_QUIET 0x1p-100f
 
+/* The larger one. A branch would make the time depend on the data; Thumb-2 has moves under a condition. */
+static inline uint32_t colibri_most(uint32_t a, uint32_t b)
+{
+#ifdef __thumb2__
+    return b > a ? b : a;
+#else
+    return a ^ ((a ^ b) & -(uint32_t)(b > a));
+#endif
+}
+
+static inline int32_t colibri_larger(int32_t a, int32_t b)
+{
+#ifdef __thumb2__
+    return b > a ? b : a;
+#else
+    return a ^ ((a ^ b) & -(int32_t)(b > a));
+#endif
+}
+
+static inline uint32_t colibri_least(uint32_t a, uint32_t b)
+{
+#ifdef __thumb2__
+    return b < a ? b : a;
+#else
+    return a ^ ((a ^ b) & -(uint32_t)(b < a));
+#endif
+}
+
 /* The largest magnitude; NaN counts as 0. Magnitudes are ordered like their bits, which need no branch to compare. */
 static inline float colibri_largest(const float *x, int k)
 {
-    int32_t top = 0;
+    /* Without their sign and above a bias, bits of a NaN pass 2^32 and count as less than those of zero. */
+    const uint32_t zero = 0x00FFFFFF;
+    uint32_t top = zero;
     for (int i = 0; i < k; i++) {
-        int32_t bits = colibri_bits(x[i]) & 0x7FFFFFFF;
-        bits &= -(int32_t)(bits <= 0x7F800000);
-        top ^= (top ^ bits) & -(int32_t)(bits > top);
+        top = colibri_most(top, ((uint32_t)colibri_bits(x[i]) << 1) + zero);
     }
-    return colibri_from_bits(top);
+    return colibri_from_bits((int32_t)((top - zero) >> 1));
 }
 
 /* The same with the largest magnitude given, and no padding; returns the scale. */
@@ -30,7 +58,7 @@ static inline float colibri_quantise8_by(int8_t *restrict y, const float *restri
     const bool live = top >= COLIBRI_QUIET;
     const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
     for (int i = 0; i < k; i++) {
-        y[i] = (int8_t)colibri_nearest_within(x[i] * inverse, qmax);
+        y[i] = (int8_t)colibri_nearest_scaled(x[i] * inverse, qmax);
     }
     return colibri_choose(live, top / qmax, 0.0f);
 }
@@ -54,7 +82,7 @@ static inline void colibri_quantise16(int16_t *restrict y, float *restrict scale
     const float inverse = colibri_choose(live, qmax / colibri_choose(live, top, 1.0f), 0.0f);
     *scale = colibri_choose(live, top / qmax, 0.0f);
     for (int i = 0; i < k; i++) {
-        y[i] = (int16_t)colibri_nearest_within(x[i] * inverse, qmax);
+        y[i] = (int16_t)colibri_nearest_scaled(x[i] * inverse, qmax);
     }
     for (int i = k; i < stride; i++) {
         padding[i] = 0;

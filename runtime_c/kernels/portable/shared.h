@@ -1,15 +1,18 @@
-/* shared.h: a kernel that is one function for all shapes, not one in each of its callers.
+/* shared.h: kernels that are one function for all shapes, not one in each of their callers.
  *
- * For long bodies, whose code would be there once a shape. Optimised whatever the level is: their assembly may need
- * nearly all registers, of which gcc without optimisation leaves too few.
+ * For long bodies, whose code would be there once a shape, and those that would lack registers inside another.
  */
 #ifndef COLIBRI_SHARED_H
 #define COLIBRI_SHARED_H
 
+/* COLIBRI_ASSEMBLY needs nearly all registers, of which gcc without optimisation leaves too few: it is optimised
+ * whatever the level. No float operation may be in it, since gcc then forgets what -O2 alone does not say. */
 #if defined __GNUC__ && !defined __clang__
-#define COLIBRI_SHARED static __attribute__((noinline, noclone, optimize("O2", "omit-frame-pointer")))
+#define COLIBRI_SHARED static __attribute__((noinline, noclone))
+#define COLIBRI_ASSEMBLY static __attribute__((noinline, noclone, optimize("O2", "omit-frame-pointer")))
 #else
 #define COLIBRI_SHARED static __attribute__((noinline))
+#define COLIBRI_ASSEMBLY COLIBRI_SHARED
 #endif
 
 #endif

@@ -13,17 +13,6 @@
 
 #define COLIBRI_LOG2_E 0x1.715476p+0f
 
-/* By masks: a branch would make the time depend on the data. */
-static inline uint32_t colibri_least(uint32_t a, uint32_t b)
-{
-    return a ^ ((a ^ b) & -(uint32_t)(b < a));
-}
-
-static inline uint32_t colibri_most(uint32_t a, uint32_t b)
-{
-    return a ^ ((a ^ b) & -(uint32_t)(b > a));
-}
-
 /* The significand of a scale, and the biased exponent. */
 static inline int32_t colibri_scale_int(uint16_t scale)
 {
@@ -51,7 +40,7 @@ static inline void colibri_store_int8(int8_t *restrict y, uint16_t *restrict sca
     const float inverse = colibri_choose(live, 1.0f / colibri_from_bits((int32_t)up), 0.0f);
     *scale = (uint16_t)((up >> 16) & -(uint32_t)live);
     for (uint32_t i = 0; i < width; i++) {
-        y[i] = (int8_t)colibri_nearest_within(x[i] * inverse, 127.0f);
+        y[i] = (int8_t)colibri_nearest_scaled(x[i] * inverse, 127.0f);
     }
 }
 
