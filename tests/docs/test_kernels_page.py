@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -46,6 +47,13 @@ def test_a_wrong_sum_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_sums_of", lambda linear: ["y[0] = 1;", "(void)w;", "(void)x;"])
     with pytest.raises(SystemExit, match="wrong sums of w8a8"):
         kernels.measure("microbit", "", ["w8a8"])
+
+
+def test_kernels_for_cortex_m_with_dsp_stay_within_their_bars() -> None:
+    bars = {"w8a8": 1.0, "w8a16": 1.25, "w4a8": 1.3, "w4a16": 1.3}
+    found = re.findall(r"^\| \S+ \| \S+ \| (w[48]a\d+) \| dsp/\S+ \| 4 × \d+ \| ([\d.]+) ", PAGE, re.MULTILINE)
+    assert {scheme for scheme, _ in found} == set(bars)
+    assert all(float(count) <= bars[scheme] for scheme, count in found)
 
 
 def test_the_page_has_known_boards_with_every_scheme_once() -> None:

@@ -8,7 +8,9 @@
 #include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
 #include "kernels/portable/embedding_fp4.h"
+#include "kernels/portable/embedding_pairs.h"
 #include "kernels/portable/embedding_planes.h"
+#include "kernels/portable/embedding_quads.h"
 #include "kernels/portable/experts.h"
 #include "kernels/portable/grouped_router.h"
 #include "kernels/portable/keep.h"
@@ -122,6 +124,13 @@ EXPORT(embedding_f32,
 EXPORT(embedding_f16,
        (float *out, const uint16_t *data, uint32_t token, uint32_t width, uint32_t rows, uint32_t cols, uint32_t padded),
        (out, data, token, width, rows, cols, padded))
+EXPORT(embedding_pairs,
+       (float *out, const uint16_t *data, const float *row_scale, uint32_t token, uint32_t width, uint32_t padded),
+       (out, data, row_scale, token, width, padded))
+EXPORT(embedding_quads,
+       (float *out, const uint16_t *data, const uint8_t *factors, const uint8_t *tail, const uint16_t *columns,
+        uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t padded),
+       (out, data, factors, tail, columns, count, row_scale, token, width, padded))
 EXPORT(embedding_planes,
        (float *out, const uint8_t *data, const uint8_t *factors, const uint8_t *zeros, const uint8_t *tail,
         const uint16_t *columns, uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t rows,

@@ -28,7 +28,7 @@ def tiles(form: Coding) -> list[Tile]:
     bare = replace(form, outliers=0)
     found = {Dot(folder, *kind).tile for folder in BOARDS for kind in FORMS if bare in kind[0]}
     more = [(1, 32), (16, 32)] if form.format.grouped else [(1, 1), (3, 1), (16, 4), (2, 24)]
-    return sorted(found | {Tile(*tile) for tile in more}, key=lambda tile: (tile.rows, tile.cols))
+    return sorted(found | {Tile(*tile) for tile in more}, key=lambda tile: (tile.rows, tile.cols, tile.order))
 
 
 def table(form: Coding, n: int, k: int) -> Matrix:
@@ -41,7 +41,11 @@ def table(form: Coding, n: int, k: int) -> Matrix:
 
 @pytest.mark.parametrize(
     ("form", "tile"),
-    [pytest.param(form, tile, id=f"{form}-{tile.rows}x{tile.cols}") for form in FORMATS for tile in tiles(form)],
+    [
+        pytest.param(form, tile, id=f"{form}-{tile.rows}x{tile.cols}{tile.order}")
+        for form in FORMATS
+        for tile in tiles(form)
+    ],
 )
 def test_embedding(kernels: Kernels, form: Coding, tile: Tile) -> None:
     for n, k in SHAPES:
@@ -54,7 +58,13 @@ def test_embedding(kernels: Kernels, form: Coding, tile: Tile) -> None:
         if form.format.grouped:
             parts.append(packed[layout.group_scale :])
         kernel = str(form)
-        if form.format.scaled and form != W4:
+        if tile.order:
+            kernel, tile_of = tile.order, [layout.padded_k]
+            if form.format.scaled:
+                places = layout.tail, layout.tail_columns
+                parts += [None if at < 0 else packed[at:] for at in places]
+                parts.append(layout.tail_count)
+        elif form.format.scaled and form != W4:
             kernel, tile_of = "planes", [tile.rows, layout.padded_k, form.format.bits, form.group]
             places = layout.zeros, layout.tail, layout.tail_columns
             parts += [None if at < 0 else packed[at:] for at in places]

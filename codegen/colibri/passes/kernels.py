@@ -15,7 +15,8 @@ from colibri.paths import data_folder
 
 _BITS = {BufferKind.Q8: "a8", BufferKind.Q16: "a16"}
 _FUNCTION = re.compile(
-    r"^(?:static|COLIBRI_SHARED|COLIBRI_ASSEMBLY) [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}", re.MULTILINE | re.DOTALL
+    r"^(?:static|COLIBRI_SHARED|COLIBRI_ASSEMBLY) [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}",
+    re.MULTILINE | re.DOTALL,
 )
 
 
