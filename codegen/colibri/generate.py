@@ -225,7 +225,7 @@ def prepare(
         compiler=compiler or standard_compiler(board),
         warnings=tuple(graph.warnings),
     )
-    package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package, pruned=bool(graph.pruned)))
+    package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     model_bytes = sum(file.length for file in files)
     memory_bytes = placement.memory.total
     vectors: list[Case] = []

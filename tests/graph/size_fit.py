@@ -11,6 +11,7 @@ import numpy as np
 from size_samples import Sample
 
 from colibri.footprint.code_size import (
+    OTHERS,
     Fixed,
     Measured,
     Routine,
@@ -72,7 +73,9 @@ def helpers(samples: list[Sample], calls: dict[str, frozenset[str]]) -> dict[str
 
 def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
     """A board's measurement with coefficients by least squares."""
-    calls = call_graph(paths.path(one.stem) for one in sorted(paths.path("attention").parent.glob("*.h")))
+    folders = paths.path("attention").parents[1]
+    stems = {one.stem for folder in paths.folders for one in (folders / folder).glob("*.h")}
+    calls = call_graph(map(paths.path, sorted(stems)))
     beside = helpers(samples, calls)
     used = [(kernel, sample) for sample in samples for kernel in kernels(sample.module)]
     inlined = {kernel.kind for kernel, sample in used if kernel.runtime not in sample.bytes.functions}
@@ -107,7 +110,8 @@ def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
     )
     # The rest, beside what is known of the kernels: one constant for each kind of model, and the amounts.
     rest = [sample.bytes.code - predict(sample.module, sample.package, measured).code for sample in samples]
-    code = solve([program(sample.module) | {sample.kind: 1.0} for sample in samples], rest)
+    amounts = [program(sample.module) | {sample.kind: 1.0} for sample in samples]
+    code = select(list(zip(amounts, rest, strict=True)), always=("samples", "tokens", "functions", "buffers"))
     rest = [sample.bytes.tables - table_bytes(sample.module, sample.package) for sample in samples]
     amounts = [table_traits(sample.module) | {sample.kind: 1.0} for sample in samples]
     tables = select(list(zip(amounts, rest, strict=True)), always=("samples", "tokens"))
@@ -208,20 +212,21 @@ def no_tighter(measured: Measured, other: Measured) -> Measured:
 
 
 def bounded(measured: Measured, samples: list[Sample]) -> Measured:
-    """With bounds for each scheme: its largest error, or that of the middle scheme where it is larger, and a margin."""
-    largest: dict[str, dict[str, int]] = defaultdict(dict)
-    for scheme in map(str, SCHEMES):
-        found = errors([sample for sample in samples if sample.package.scheme == scheme], measured)
-        for group, values in found.items():
-            largest[group][scheme] = max(map(abs, values))
-    middle = {group: sorted(one.values())[len(one) // 2] for group, one in largest.items()}
-    within = {
-        scheme: Within(
-            **{
-                group: math.ceil(MARGIN * max(one[scheme], middle[group]) / ROUND) * ROUND
-                for group, one in largest.items()
-            }
-        )
-        for scheme in map(str, SCHEMES)
+    """With bounds for each scheme: its largest error, or that of the middle scheme where it is larger, and a margin.
+
+    All other schemes, and several at once, have the largest of all.
+    """
+    own = list(map(str, SCHEMES))
+    within = {}
+    largest = {
+        scheme: {
+            group: max(map(abs, values))
+            for group, values in errors([one for one in samples if one.package.scheme in taken], measured).items()
+        }
+        for scheme, taken in [*((one, {one}) for one in own), (OTHERS, {one.package.scheme for one in samples})]
     }
+    for scheme, found in largest.items():
+        middle = {group: sorted(largest[one][group] for one in own)[len(own) // 2] for group in found}
+        most = {group: MARGIN * max(error, middle[group]) for group, error in found.items()}
+        within[scheme] = Within(**{group: math.ceil(error / ROUND) * ROUND for group, error in most.items()})
     return msgspec.structs.replace(measured, within=within)

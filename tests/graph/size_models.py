@@ -14,6 +14,7 @@ from colibri.boards.profile import Board, BoardKind, CompilerFamily
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import SCHEMES, Scheme
 from colibri.options import Options
+from colibri.passes.rules import Rule, ordered
 from colibri.toolchain.find import find_toolchain
 
 F16, I8 = StateType.F16, StateType.I8
@@ -44,7 +45,11 @@ SENSORS: dict[str, dict[str, Any]] = {
 FAMILIES: dict[str, tuple[Options, ...]] = {
     "deepseekv2-dense-only-first": (Options(Scheme.W8A8, F16, prefill=4), Options(Scheme.W8A8, I8)),
     "deepseekv2-groups-q-rank": (Options(Scheme.W4A8, prefill=4), Options(Scheme.W4A8, I8, prefill=4)),
-    "deepseekv3-groups-of-three": (Options(Scheme.W8A16, F16), Options(Scheme.W4A8, prefill=4)),
+    "deepseekv3-groups-of-three": (
+        Options(Scheme.W8A16, F16),
+        Options(Scheme.W4A8, prefill=4),
+        Options(Scheme.W8A8, prefill=4, drop={1: {0, 4}}),
+    ),
     "deepseekv3-yarn-halves": (Options(Scheme.F32, prefill=3), Options(Scheme.W8A8)),
     "gptoss-all-experts": (Options(Scheme.W8A8, prefill=4), Options(Scheme.W8A8, I8, prefill=4)),
     "gptoss-mxfp4": (Options(Scheme.W4A8, prefill=4), Options(Scheme.W4A16, F16)),
@@ -55,7 +60,7 @@ FAMILIES: dict[str, tuple[Options, ...]] = {
     "llama4-biases-temperature": (Options(Scheme.W8A8), Options(Scheme.W8A16, prefill=4)),
     "llama4-top2-no-norm": (Options(Scheme.W4A8, F16, prefill=4), Options(Scheme.W4A16)),
     "olmoe-clip": (Options(Scheme.F32, prefill=4),),
-    "phimoe-longrope": (Options(Scheme.W4A8, prefill=4),),
+    "phimoe-longrope": (Options(Scheme.W4A8, prefill=4), Options(Scheme.W8A8, drop={1: {2}})),
     "phimoe-wide-jitter": (Options(Scheme.W8A8, F16),),
     "qwen2moe-norm-step2": (Options(Scheme.W8A8, prefill=4),),
     "qwen2moe-windows": (Options(Scheme.W4A8, F16),),
@@ -113,8 +118,15 @@ class Case:
     def name(self) -> str:
         """For people."""
         options = self.options
-        words = [str(options.scheme), str(options.kv), f"{options.prefill or options.batch or 1} rows"]
-        return ", ".join([self.path.name, *words, *(["pruned"] if options.drop else [])])
+        words = [options.schemes, str(options.kv), f"{options.prefill or options.batch or 1} rows"]
+        dropped = [f"{layer}:{'+'.join(map(str, sorted(ids)))}" for layer, ids in options.drop.items()]
+        return ", ".join([self.path.name, *words, *([f"without {' '.join(dropped)}"] if dropped else [])])
+
+
+def mixed(schemes: str, **options: Any) -> Options:
+    """Options with the rules of a recipe in a word: ``w4a8:experts=w8a8:head=w8a16``."""
+    scheme, *rules = schemes.split(":")
+    return Options(Scheme.parse(scheme), rules=ordered(map(Rule.parse, rules)), **options)
 
 
 def training(folder: Path) -> list[Case]:
@@ -137,12 +149,19 @@ def training(folder: Path) -> list[Case]:
         *cases,
         Case(tokens["narrow"], Options()),
         Case(tokens["narrow"], Options(drop={0: {1}})),
+        Case(tokens["wide"], Options(Scheme.W4A8, F16, prefill=4, drop={0: {1}, 1: {1, 2}})),
+        Case(tokens["wide"], Options(drop={1: {0, 1}})),
+        Case(tokens["window"], Options(Scheme.W8A16, prefill=4, drop={1: {4, 5}})),
+        Case(tokens["wide"], mixed("w4a8:experts=w8a8:head=w8a16", prefill=4)),
+        Case(tokens["wide"], mixed("w8a8:0.experts=w4a8:1.attention=w4a16:1.experts.down=w3a8", prefill=4)),
+        Case(tokens["odd"], mixed("f32:experts=w8a8", prefill=3)),
         Case(tokens["window"], Options(kv=F16)),
         Case(tokens["window"], Options(Scheme.W4A8, I8, prefill=4)),
         Case(tokens["wide"], Options(Scheme.W4A8, I8)),
         Case(tokens["gelu"], Options(Scheme.W4A16)),
         Case(tokens["erf"], Options()),
         Case(sensors["many"], Options()),
+        Case(sensors["many"], Options(Scheme.W4A8, drop={0: {1, 6}})),
         *(Case(sensors[name], Options()) for name in ("silu", "gelu", "erf", "sigmoid", "identity")),
         *(
             Case(ORACLE / "variants" / name, replace(options, context=CONTEXT))
@@ -161,10 +180,17 @@ def held_out() -> list[Case]:
         Case(language, Options(Scheme.F32, context=CONTEXT, prefill=4)),
         Case(language, Options(Scheme.W8A16, context=CONTEXT)),
         Case(language, Options(Scheme.W4A16, context=CONTEXT, prefill=16)),
+        Case(language, Options(Scheme.W4A8, context=CONTEXT, drop={0: {1, 3}})),
+        Case(language, Options(Scheme.W4A8, F16, prefill=8, context=CONTEXT, drop={0: {1}, 1: {1, 2}, 2: {1, 2, 3}})),
+        Case(language, mixed("w4a8:experts.down=w8a8:head=w8a16:1.experts=w3g64a8", prefill=8, context=CONTEXT)),
         Case(ORACLE / "mixtral-base", Options(Scheme.W8A16, F16, context=64)),
+        Case(ORACLE / "mixtral-base", mixed("w8a8:experts=w4a8", prefill=4, drop={1: {0, 7}})),
+        Case(ORACLE / "qwen3moe-base", Options(Scheme.W8A8, drop={1: {1}})),
+        Case(ORACLE / "deepseekv3-base", Options(Scheme.W8A8, F16, prefill=4, drop={1: {0}})),
         *(Case(ORACLE / name, options) for name, options in UNSEEN.items()),
         *(Case(EXAMPLES / "load-moe/top1-e4", Options(scheme)) for scheme in (Scheme.F32, Scheme.W8A8)),
         Case(EXAMPLES / "load-moe/top2-e4-norm", Options(Scheme.W8A8, batch=4)),
+        Case(EXAMPLES / "load-moe/top2-e4-norm", Options(Scheme.W8A8, drop={0: {2}})),
     ]
 
 

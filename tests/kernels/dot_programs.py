@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds
+from colibri.boards.profile import Board, BoardKind, Emulator, Holds
 from colibri.emit.linker import Plan, linker_script, port_files
 from colibri.emulate.runner import run
 from colibri.graph.coding import F32, FP4, GROUPS, W4, W8, Coding, WeightFormat
@@ -36,6 +37,7 @@ BOARDS = {
     "mve": "mps3-an547",
     "rv32im": "riscv-virt-rv32imac",
     "rvv": "riscv-virt-rv64gcv",
+    "wasm_simd128": "wasm32-simd128",
 }
 
 F16 = Coding(WeightFormat.F16)
@@ -174,9 +176,10 @@ def _split(packed: bytes, start: int, tiles: int, size: int) -> list[bytes]:
 def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
     """Compile the harness with a kernel; skips the test by name when a tool is missing."""
     board = load_board(BOARDS[dot.folder])
-    compiler = f"{board.toolchain.prefix}gcc"
-    emulator = board.emulators[0]
-    for tool in (compiler, *([] if emulator.kind is EmulatorKind.NATIVE else [emulator.program])):
+    compiler, emulator = [f"{board.toolchain.prefix}gcc"], board.emulators[0]
+    if board.kind is BoardKind.WASM:  # zig brings a C library along, which clang has not
+        compiler = [sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi"]
+    for tool in (compiler[0], *([emulator.program] if emulator.program else [])):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
     header = f"kernels/{dot.kernels.folder(dot.stem)}/{dot.stem}.h"
@@ -189,7 +192,7 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
         **({"PLANES": "1"} if dot.planes else {"GROUPED": "1"} if dot.form.format.grouped else {}),
     }
     image = folder / f"{dot}.elf"
-    command = [compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else [])]
+    command = [*compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else [])]
     command += [f"-D{name}={value}" for name, value in defines.items()]
     command += [f"-I{data_folder('runtime_c')}", str(Path(__file__).parent / "dot_harness.c"), "-o", str(image)]
     if board.kind is BoardKind.BARE:

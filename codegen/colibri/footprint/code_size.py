@@ -21,6 +21,7 @@ from colibri.package import CodeEstimate, Package, Within
 _UNKNOWN_KERNEL = 768  # bytes; more than most take
 _UNKNOWN_PROGRAM = 8192  # beside the kernels, on a board like which none was measured
 TABLE = Path(__file__).with_name("code_size.toml")
+OTHERS = "others"  # the key of bounds for schemes that have none of their own, and for several at once
 # What the measurement of a board has that is like another.
 OWN = ("compiler", "like", "arch", "kind", "kernels", "flags", "memory", "within", "fixed")
 
@@ -54,7 +55,7 @@ class Measured(msgspec.Struct, frozen=True):
             only ``within`` and ``fixed`` were measured; empty for none.
         arch: with ``kind``, ``kernels``, ``flags`` and ``memory``, what of the board file decides.
         memory: of `memory_of`.
-        within: by scheme, as gcc is steadier with some kernels than with others.
+        within: by scheme, as gcc is steadier with some kernels than with others; `OTHERS` for those not named.
         fixed: by kind of model, ``tokens`` or ``samples``.
         program: of `code_traits.program`.
         kernel: by kind of kernel, of its traits.
@@ -118,11 +119,8 @@ class Choice:
     own: bool
 
 
-def estimate_code(module: Module, package: Package, *, pruned: bool = False) -> CodeEstimate | None:
+def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
     """Predict the product's code, constants and variables.
-
-    Args:
-        pruned: experts were dropped; routers of fewer experts were not measured, so there is no bound.
 
     Returns:
         None when no board with this processor and these kernel folders was measured, or not a kernel of some kind.
@@ -134,7 +132,6 @@ def estimate_code(module: Module, package: Package, *, pruned: bool = False) -> 
     if not all(measured.knows(kernel.kind) for kernel in kernels(module)):
         return None
     sizes = predict(module, package, measured)
-    bounded = choice.own and not pruned and _made_by(measured, package)
     return CodeEstimate(
         code=sizes.code,
         tables=sizes.tables,
@@ -142,8 +139,20 @@ def estimate_code(module: Module, package: Package, *, pruned: bool = False) -> 
         kernels=sizes.kernels,
         board=choice.board,
         compiler=measured.compiler,
-        within=measured.within.get(package.scheme) if bounded else None,
+        within=_within(choice, package),
     )
+
+
+def _within(choice: Choice, package: Package) -> Within | None:
+    """Bounds for the package's scheme; None where the measurement is not of this board and compiler."""
+    if not (choice.own and _made_by(choice.measured, package)):
+        return None
+    return bound(choice.measured, package.scheme)
+
+
+def bound(measured: Measured, schemes: str) -> Within | None:
+    """Bounds of a measurement for what `Package.scheme` says; None where only the schemes with bounds were measured."""
+    return measured.within.get(schemes, measured.within.get(OTHERS))
 
 
 def _made_by(measured: Measured, package: Package) -> bool:
@@ -159,7 +168,7 @@ def expected_code(module: Module, package: Package) -> int:
     if choice is None or package.model.kind not in choice.measured.fixed:
         return _UNKNOWN_PROGRAM + _UNKNOWN_KERNEL * len(module.instances)
     sizes = predict(module, package, choice.measured)
-    within = choice.measured.within.get(package.scheme) if choice.own and _made_by(choice.measured, package) else None
+    within = _within(choice, package)
     return sizes.code + sizes.tables + (within.code + within.tables if within else 0)
 
 

@@ -21,6 +21,10 @@ _CONSTANT = re.compile(r", (-?[\d.][\w.+-]*)(?=[,)])")
 _PADDED = re.compile(r"_in_\d+_to_")
 _FLAG = re.compile(r"\b(?:true|false)\b")
 _ARRAY = re.compile(r"\bstatic const uint32_t \w+\[(\d+)\]")
+_MEMBER = re.compile(r"\bl->(\w+)")
+_BUFFER = re.compile(r"\bAT_\w+")
+_FAR = 4096  # bytes; Thumb-2 and AArch64 add less with one instruction
+_WIDE = 65536  # bytes; more than one instruction on most processors
 _GROUP = 32  # columns of a group of 4-bit weights
 _LANES = 8  # fp32 values in the widest vector register of the boards
 _MEMBER_BYTES = 4  # members of descriptors and elements of arrays are uint32_t
@@ -75,17 +79,35 @@ def kernels(module: Module) -> list[Kernel]:
 def program(module: Module) -> Traits:
     """Amounts of everything in `model.c` but the kernels: functions of blocks, and the public ones around them.
 
-    ``functions``, their pointers to ``buffers`` and their ``loops`` count over all blocks and numbers of rows;
-    ``layers`` counts functions that run for more than one row of their table.
+    ``functions``, their pointers to ``buffers`` (``far`` ones beyond what most instructions add), their ``loops`` and
+    the ``arguments`` that they pass on count over all blocks and numbers of rows. ``layers`` counts functions that run
+    for more than one row of their table; what others read of theirs stands in the code, ``wide`` are those of more than
+    16 bits. ``apart`` counts functions that are called in several places, which the compiler puts into none of them.
     """
     amounts: Counter[str] = Counter()
+    offsets = {entry.name: entry.offset for arena in module.arenas for entry in arena.entries}
+    places = Counter(step.block.name for step in module.steps)
     for block in module.blocks:
+        table = len(block.rows_of) > 1
         for function in block.functions.values():
+            text = "\n".join(function.lines)
             amounts["functions"] += 1
             amounts["buffers"] += len(function.declarations)
+            amounts["far"] += sum(
+                offsets[name] >= _FAR for one in function.declarations.values() for name in _BUFFER.findall(one)
+            )
             amounts["loops"] += sum("for (" in line for line in function.lines)
-            amounts["layers"] += len(block.rows_of) > 1
+            amounts["arguments"] += text.count(",")
+            amounts["layers"] += table
+            amounts["wide"] += (
+                0 if table else sum(_is_wide(block.rows_of[0].get(name)) for name in _MEMBER.findall(text))
+            )
+            amounts["apart"] += places[block.name] > 1
     return {name: float(amount) for name, amount in sorted(amounts.items()) if amount}
+
+
+def _is_wide(offset: object) -> bool:
+    return isinstance(offset, int) and offset >= _WIDE
 
 
 def descriptor_bytes(module: Module) -> int:

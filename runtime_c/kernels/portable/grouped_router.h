@@ -15,7 +15,8 @@
 #include "kernels/portable/float32.h"
 
 /* Index of the largest value that is below the last choice, or equal to it and not before `from`. */
-static inline uint32_t colibri_next_largest(const float *restrict values, uint32_t n, float *last, uint32_t *from)
+static COLIBRI_APART uint32_t colibri_next_largest(const float *restrict values, uint32_t n, float *last,
+                                                   uint32_t *from)
 {
     const float lowest = colibri_from_bits((int32_t)0xFF800000u);
     uint32_t best = n;
@@ -49,11 +50,11 @@ static inline void colibri_group_values(float *restrict value, const float *rest
     }
 }
 
-static inline void colibri_grouped_router(uint32_t *restrict index, float *restrict weight, float *restrict scores,
-                                          float *restrict choice, float *restrict value,
-                                          const float *restrict correction, const uint32_t *restrict sizes, uint32_t n,
-                                          uint32_t groups, uint32_t kept, uint32_t k, bool softmax, bool two_best,
-                                          bool renormalise)
+static COLIBRI_APART void colibri_grouped_router(uint32_t *restrict index, float *restrict weight,
+                                                 float *restrict scores, float *restrict choice, float *restrict value,
+                                                 const float *restrict correction, const uint32_t *restrict sizes,
+                                                 uint32_t n, uint32_t groups, uint32_t kept, uint32_t k, bool softmax,
+                                                 bool two_best, bool renormalise)
 {
     const float lowest = colibri_from_bits((int32_t)0xFF800000u);
     if (softmax) {

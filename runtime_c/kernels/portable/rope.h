@@ -7,6 +7,7 @@
 #define COLIBRI_ROPE_H
 
 #include <stdint.h>
+#include "kernels/portable/unroll.h"
 
 static inline void colibri_rope(float *restrict x, const float *restrict coarse, const float *restrict fine,
                                 uint32_t position, uint32_t step, uint32_t heads, uint32_t head_dim)
@@ -17,6 +18,7 @@ static inline void colibri_rope(float *restrict x, const float *restrict coarse,
     for (uint32_t i = 0; i < half; i++) {
         const float cosine = a[2 * i] * b[2 * i] - a[2 * i + 1] * b[2 * i + 1];
         const float sine = a[2 * i + 1] * b[2 * i] + a[2 * i] * b[2 * i + 1];
+        COLIBRI_ONE_BY_ONE
         for (uint32_t head = 0; head < heads; head++) {
             float *pair = x + head * head_dim + i;
             const float low = pair[0];

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include "kernels/portable/float32.h"
 
-static inline void colibri_router(uint32_t *restrict index, float *restrict weight, float *restrict scores, uint32_t n,
-                                  uint32_t k, bool renormalise)
+static COLIBRI_APART void colibri_router(uint32_t *restrict index, float *restrict weight, float *restrict scores,
+                                         uint32_t n, uint32_t k, bool renormalise)
 {
     const float lowest = colibri_from_bits((int32_t)0xFF800000u);
     float last = -lowest;

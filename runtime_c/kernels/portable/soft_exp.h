@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+/* A function of its own wherever it is called. Left alone, compilers copy a long one into some callers and not into others,
+ * and nobody could foretell the size of the code. */
 #define COLIBRI_APART __attribute__((noinline, unused))
 
 /* The lesser of two below 2^31, by the sign of their difference: of a compare some compilers make a branch. */

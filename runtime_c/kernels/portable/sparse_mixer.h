@@ -12,8 +12,8 @@
 #include "kernels/portable/float32.h"
 
 /* Index of the largest score but `taken` (n for none), which counts as the lowest value; its weight. */
-static inline uint32_t colibri_near_winner(float *restrict weight, const float *restrict scores, float *restrict near,
-                                           uint32_t n, uint32_t taken, float width)
+static COLIBRI_APART uint32_t colibri_near_winner(float *restrict weight, const float *restrict scores,
+                                                  float *restrict near, uint32_t n, uint32_t taken, float width)
 {
     const float lowest = colibri_from_bits((int32_t)0xFF800000u);
     uint32_t best = taken == 0 ? 1 : 0;
@@ -39,8 +39,8 @@ static inline uint32_t colibri_near_winner(float *restrict weight, const float *
     return best;
 }
 
-static inline void colibri_sparse_mixer(uint32_t *restrict index, float *restrict weight, float *restrict scores,
-                                        float *restrict near, uint32_t n, float width)
+static COLIBRI_APART void colibri_sparse_mixer(uint32_t *restrict index, float *restrict weight, float *restrict scores,
+                                               float *restrict near, uint32_t n, float width)
 {
     for (uint32_t i = 0; i < n; i++) {
         scores[i] = colibri_choose(scores[i] == scores[i], scores[i], colibri_from_bits((int32_t)0xFF800000u));
