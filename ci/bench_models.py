@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -66,6 +66,7 @@ TINY = Model(
      "context": 1024},
     options=("--prefill", "128", "--context", "640"), prompts=(128, 512), tokens=128,
 )  # fmt: skip
+SHORT = replace(TINY, options=("--prefill", "32", "--context", "160"), prompts=(128,), tokens=32)  # sooner made
 SHAKESPEARE = Model(
     "shakespeare-moe", example="shakespeare-moe", options=("--prefill", "128"), prompts=(128,), tokens=128
 )
@@ -101,7 +102,7 @@ class Built:
 def built(work: Path, model: Model, board: str, scheme: str, *options: str, target: str = "build/bench.elf") -> Built:
     """A package of a model, generated and compiled unless that has been done by this very Colibri."""
     words = [*model.options, *options]
-    folder = work / "packages" / "-".join([model.name, board, scheme, *(word.strip("-") for word in options)])
+    folder = work / "packages" / "-".join([model.name, board, scheme, *(word.strip("-") for word in words)])
     stamp = folder.with_suffix(".digest")
     made_by = json.dumps([generator_digest(), words])
     if not (stamp.exists() and stamp.read_text() == made_by and (folder / target).exists()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def language(value: int, *, top_k: int = TOP_K, context: int = CONTEXT, **change
     sizes = {**SIZES, **changes, "context": 1024}
     name = f"hidden{sizes['hidden']}-experts{sizes['experts']}-top{top_k}"
     model = Model(name, sizes, options=("--context", str(context)), tokens=STEPS, top_k=top_k)
-    return Point(value, replace(model, name=f"{name}-context{context}"), context=context)
+    return Point(value, model, context=context)
 
 
 def axes(*, quick: bool) -> list[Axis]:
