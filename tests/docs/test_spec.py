@@ -209,7 +209,9 @@ def unpack(
             count = -(-k * coding.outliers // 100)
             parts["columns"] = take(count, "<u2")
             parts["tail"] = across(count, "i1")
-    if order:
+    if order == "plus128":
+        tiles = take(big_n * big_k, "u1").reshape(big_n // rows, big_k // cols, rows, cols) - np.int32(128)
+    elif order:
         assert rows == 4
         both = take(big_n * big_k * coding.format.bits // 16, "<u2").astype(np.int32)
         if order == "pairs":

@@ -35,6 +35,8 @@ BOARDS = {
     "neon_dotprod": "raspberry-pi-5",
     "dsp": "nrf5340dk",
     "mve": "mps3-an547",
+    "armv6m": "raspberry-pi-pico",
+    "armv7m": "stm32f205",
     "rv32im": "riscv-virt-rv32imac",
     "rvv": "riscv-virt-rv64gcv",
     "wasm_simd128": "wasm32-simd128",
@@ -104,6 +106,8 @@ class Dot:
         """What weights are read in: a multiple of so many bytes is a place for them."""
         if self.folder == "dsp":
             return 8
+        if self.folder in ("armv6m", "armv7m", "rv32im"):
+            return 4
         return {"f32": 4, "f16": 2}.get(str(self.form), 4 if self.planes else 1)
 
     @property

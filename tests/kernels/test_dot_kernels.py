@@ -134,7 +134,8 @@ def test_ends_of_the_range(dot: Dot, tmp_path: Path) -> None:
         shapes = [(1, 200), (9, 64), (24, 13)]
         check(program, [case for n, k in shapes for case in special_cases(dot.form, n, k)])
     else:
-        shapes = [(3, 12), (4, 32), (5, 64), (1, LONGEST_OF_FP4)]
+        # Kernels of small cores empty a sum of 24 bits every 512 columns; more than 4096 are too many for their RAM.
+        shapes = [(3, 12), (4, 32), (5, 64), (1, LONGEST_OF_FP4 if dot.form == FP4 else 4096)]
         check(program, [case for n, k in shapes for case in extreme_cases(dot, n, k)])
 
 

@@ -58,7 +58,9 @@ def test_embedding(kernels: Kernels, form: Coding, tile: Tile) -> None:
         if form.format.grouped:
             parts.append(packed[layout.group_scale :])
         kernel = str(form)
-        if tile.order:
+        if tile.order == "plus128":
+            kernel = tile.order
+        elif tile.order:
             kernel, tile_of = tile.order, [layout.padded_k]
             if form.format.scaled:
                 places = layout.tail, layout.tail_columns

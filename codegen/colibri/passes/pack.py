@@ -32,12 +32,13 @@ class Order(StrEnum):
 
     Row by row; or 16 bits for a column of two rows of 8 bits, or of four of 4 bits. They are a sum, in which each row
     counts 256 or 16 times as much as the one before; of 4 bits the first three have 8 added. A word has two columns; of
-    8 bits the words of both pairs of rows follow each other.
+    8 bits the words of both pairs of rows follow each other. Or row by row, 128 added to each weight.
     """
 
     ROWS = ""
     PAIRS = "pairs"
     QUADS = "quads"
+    PLUS128 = "plus128"
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,8 @@ def _data(matrix: Matrix, layout: MatrixLayout) -> np.ndarray:
     padded = np.zeros((layout.padded_n, layout.padded_k), source.dtype)
     padded[: layout.n, : layout.k] = source
     tiles = padded.reshape(layout.padded_n // rows, rows, layout.padded_k // cols, cols).transpose(0, 2, 1, 3)
+    if layout.order is Order.PLUS128:
+        return (tiles.astype(np.int16) + 128).astype(np.uint8)
     if layout.order:
         return _halves(tiles, layout.order)
     if not form.grouped:

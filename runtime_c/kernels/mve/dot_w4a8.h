@@ -11,6 +11,7 @@
 #define COLIBRI_DOT_W4A8_H
 
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A8_ROWS 8
 
@@ -35,13 +36,8 @@
     "   vmul.i32    q2, q2, q3\n"                       \
     "   vadd.i32    " total ", " total ", q2\n"
 
-/* One function for all shapes: the loop is long. */
-static void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                             const uint8_t *restrict factors, const int8_t *restrict x, int k)
-    __attribute__((noinline));
-
-static void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                             const uint8_t *restrict factors, const int8_t *restrict x, int k)
+COLIBRI_SHARED void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     int32_t start, part0, part1, part2, part3;
     __asm__ volatile(

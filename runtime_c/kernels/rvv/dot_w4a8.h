@@ -11,6 +11,7 @@
 #define COLIBRI_DOT_W4A8_H
 
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A8_ROWS 4
 
@@ -45,13 +46,8 @@
     "   vmv.x.s     %[t], v1\n"               \
     "   sw          %[t], " at "(%[sum])\n"
 
-/* One function for all shapes: the loop is long. */
-static void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                             const uint8_t *restrict factors, const int8_t *restrict x, int k)
-    __attribute__((noinline));
-
-static void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                             const uint8_t *restrict factors, const int8_t *restrict x, int k)
+COLIBRI_SHARED void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     long left = k;
     long t;

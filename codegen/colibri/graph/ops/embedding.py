@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from colibri.passes.pack import MatrixLayout
 
 
-_OWN_FILES = ("planes", "fp4", "pairs", "quads")
+_OWN_FILES = ("planes", "fp4", "pairs", "quads", "plus128")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ class Embedding(Op):
             kernel, parts = str(form), [f"w + {layout.data}"]
         else:
             kernel, parts = str(form), [f"w + {layout.data}", f"w + {layout.group_scale}"]
-        if layout.order:
+        if layout.order == "plus128":
+            kernel = str(layout.order)
+        elif layout.order:
             kernel, tile = str(layout.order), [tile[2]]
             parts[0] = c.as_shorts("w", layout.data)
             parts += self._tail(c, layout) if form.scaled else []
