@@ -19,8 +19,8 @@
     "   muls    r4, r0\n"                      \
     "   " add " " total ", r4\n"
 
-COLIBRI_SHARED void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
-                                      const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                        const int16_t *restrict x, int k)
 {
     register int32_t *r0 __asm__("r0") = sum;
     register const uint8_t *r1 __asm__("r1") = w;

@@ -27,8 +27,8 @@
     COLIBRI_ROW_W4A16("part2", "r6", bit)                       \
     COLIBRI_ROW_W4A16("part3", "r8", bit)
 
-COLIBRI_SHARED void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                      const uint8_t *restrict factors, const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
+                                        const uint8_t *restrict factors, const int16_t *restrict x, int k)
 {
     const int8_t *restrict factor = (const int8_t *)factors;
     for (int row = 0; row < COLIBRI_DOT_W4A16_ROWS; row++) {

@@ -39,8 +39,8 @@ static inline int32_t colibri_upper_w4a8(uint32_t part, uint32_t eights)
     return (int32_t)(part - (uint32_t)(int16_t)part) >> 16;
 }
 
-COLIBRI_SHARED void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                       const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     const int8_t *restrict factor = (const int8_t *)factors;
     for (int row = 0; row < COLIBRI_DOT_W4A8_ROWS; row++) {

@@ -24,8 +24,8 @@
     "   asr     " word ", " word ", #24\n"                      \
     "   mla     %[total3], " word ", %[value], %[total3]\n"
 
-COLIBRI_SHARED void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
-                                      const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                        const int16_t *restrict x, int k)
 {
     int32_t total0 = 0, total1 = 0, total2 = 0, total3 = 0, value, t;
     __asm__(

@@ -25,8 +25,8 @@
     "   smlal   %[inner0], %[inner1], " word ", %[value]\n"             \
     "   add     %[values], %[values], %[value]\n"
 
-COLIBRI_SHARED void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
-                                     const int8_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                       const int8_t *restrict x, int k)
 {
     for (int row = 0; row < COLIBRI_DOT_W8A8_ROWS; row++) {
         sum[row] = 0;

@@ -28,8 +28,8 @@
     "   vmladava.s16 %[" part "], q4, q1\n"   \
     "   vmladava.s16 %[" part "], q5, q3\n"
 
-COLIBRI_SHARED void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                      const uint8_t *restrict factors, const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
+                                        const uint8_t *restrict factors, const int16_t *restrict x, int k)
 {
     int32_t values, part0, part1, part2, part3;
     __asm__ volatile(

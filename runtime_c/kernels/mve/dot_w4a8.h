@@ -36,8 +36,8 @@
     "   vmul.i32    q2, q2, q3\n"                       \
     "   vadd.i32    " total ", " total ", q2\n"
 
-COLIBRI_SHARED void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                       const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     int32_t start, part0, part1, part2, part3;
     __asm__ volatile(

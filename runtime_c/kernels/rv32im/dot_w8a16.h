@@ -22,8 +22,8 @@
     COLIBRI_ADD_W8A16(total, at0, "x0") COLIBRI_ADD_W8A16(total, at1, "x1")         \
     COLIBRI_ADD_W8A16(total, at2, "x2") COLIBRI_ADD_W8A16(total, at3, "x3")
 
-COLIBRI_SHARED void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
-                                      const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                        const int16_t *restrict x, int k)
 {
     const int16_t *const end = x + k;
     int32_t total0 = 0;

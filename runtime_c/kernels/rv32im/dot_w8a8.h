@@ -22,8 +22,8 @@
     COLIBRI_ADD_W8A8(total, at0, "x0") COLIBRI_ADD_W8A8(total, at1, "x1")           \
     COLIBRI_ADD_W8A8(total, at2, "x2") COLIBRI_ADD_W8A8(total, at3, "x3")
 
-COLIBRI_SHARED void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
-                                     const int8_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                       const int8_t *restrict x, int k)
 {
     const int8_t *const end = x + k;
     int32_t total0 = 0;

@@ -46,8 +46,8 @@
     "   vmv.x.s     %[t], v1\n"               \
     "   sw          %[t], " at "(%[sum])\n"
 
-COLIBRI_SHARED void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                       const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     long left = k;
     long t;
