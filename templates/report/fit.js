@@ -28,33 +28,28 @@
   }
   addEventListener("scroll", hide, { passive: true });
 
-  // One stop of the Tab key; arrows go along the front, and the row of a point is marked with it.
-  const dots = [...document.querySelectorAll(".dot")].sort((a, b) => a.cx.baseVal.value - b.cx.baseVal.value);
-  const rows = new Map([...document.querySelectorAll("tr[data-point]")].map((row) => [row.dataset.point, row]));
+  // One stop of the Tab key in each plot; arrows go along the front, and the row of a point is marked with it.
+  const marked = [...document.querySelectorAll("[data-point]")];
   const said = byId("said");
-  function mark(dot) {
-    for (const other of dots) {
-      const here = other === dot;
-      other.classList.toggle("here", here);
-      other.tabIndex = here ? 0 : -1;
-      rows.get(other.dataset.point)?.classList.toggle("here", here);
-    }
+  for (const plot of document.querySelectorAll(".plot")) {
+    const dots = [...plot.querySelectorAll(".dot")].sort((a, b) => a.cx.baseVal.value - b.cx.baseVal.value);
+    dots.forEach((dot, index) => {
+      dot.addEventListener("focus", () => {
+        for (const other of dots) other.tabIndex = other === dot ? 0 : -1;
+        for (const one of marked) one.classList.toggle("here", one.dataset.point === dot.dataset.point);
+        const box = dot.getBoundingClientRect();
+        show(dot, box.right, box.bottom);
+        said.textContent = `${dot.dataset.tip}. ${dot.dataset.more}`;
+      });
+      dot.addEventListener("blur", hide);
+      dot.addEventListener("click", () => dot.focus());
+      dot.addEventListener("keydown", (event) => {
+        const steps = { ArrowRight: index + 1, ArrowUp: index + 1, ArrowLeft: index - 1, ArrowDown: index - 1, Home: 0, End: dots.length - 1 };
+        if (event.key === "Escape") hide();
+        if (!(event.key in steps)) return;
+        event.preventDefault();
+        dots[Math.max(0, Math.min(dots.length - 1, steps[event.key]))].focus();
+      });
+    });
   }
-  dots.forEach((dot, index) => {
-    dot.addEventListener("focus", () => {
-      mark(dot);
-      const box = dot.getBoundingClientRect();
-      show(dot, box.right, box.bottom);
-      said.textContent = `${dot.dataset.tip}. ${dot.dataset.more}`;
-    });
-    dot.addEventListener("blur", hide);
-    dot.addEventListener("click", () => dot.focus());
-    dot.addEventListener("keydown", (event) => {
-      const steps = { ArrowRight: index + 1, ArrowUp: index + 1, ArrowLeft: index - 1, ArrowDown: index - 1, Home: 0, End: dots.length - 1 };
-      if (event.key === "Escape") hide();
-      if (!(event.key in steps)) return;
-      event.preventDefault();
-      dots[Math.max(0, Math.min(dots.length - 1, steps[event.key]))].focus();
-    });
-  });
 })();

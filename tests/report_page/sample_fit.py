@@ -30,8 +30,9 @@ def choice(flash: int, lost: float, drops: str = DROPS) -> Choice:
 
 
 def sample_fit(name: str = "shakespeare-moe") -> Fit:
-    """Four points on the front, two beside it; ``name`` is that of the checkpoint, of its data and of an axis."""
-    front = (choice(979_671, 0.0196), choice(792_328, 0.0705), choice(641_336, 0.1796), choice(416_241, 0.6979, ""))
+    """Six points on the front, three as good as the best, two beside; ``name`` is of checkpoint, data and an axis."""
+    near = (choice(979_671, 0.0196), choice(978_090, 0.0217), choice(974_707, 0.0233))
+    front = (*near, choice(792_328, 0.0705), choice(641_336, 0.1796), choice(416_241, 0.6979, ""))
     final = Final(Estimate(2.757, 0.03), Estimate(2.735, 0.03), Estimate(0.022, 0.0083), 0.816, {"flash": 977_924})
     moves = [Move("0.experts", coding, harm, 100_000, 0, coding != "w4g128")
              for coding, harm in (("w6", 0.001), ("w4g128", 0.0123), ("w3", 0.2))]  # fmt: skip

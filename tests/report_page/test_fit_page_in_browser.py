@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from browser import Browser
@@ -16,6 +17,8 @@ Save = Callable[[str], Path]
 MARKED = "return [...document.querySelectorAll('tr.here')].map(one => one.dataset.point)"
 TIP = "const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.innerText"
 HEIGHTS = "return [...document.querySelectorAll(arguments[0])].map(one => one.getBoundingClientRect().height)"
+PLACES = """return [...document.querySelectorAll('.plot')[arguments[0]].querySelectorAll('.dot')].map(
+    dot => dot.cx.baseVal.value)"""
 PAPER = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -46,14 +49,27 @@ def test_arrows_go_along_the_front(browser: Browser, saved: Save) -> None:
     opened(browser, saved)
     browser.run("document.querySelector('.dot.chosen').focus()")
     assert browser.run(MARKED) == ["1"]
-    browser.press("ArrowLeft")
-    assert browser.run(MARKED) == ["2"]
-    assert "+0.0705 ± 0.0080 nats a token, 792,328 bytes of flash, 147,616 of memory" in browser.run(TIP)
-    assert browser.run("return document.getElementById('said').textContent").startswith("2: w4a8:embedding=w5a8:")
-    browser.press("Home")
+    browser.press("ArrowLeft", "ArrowLeft", "ArrowLeft")
     assert browser.run(MARKED) == ["4"]
+    assert "+0.0705 ± 0.0080 nats a token, 792,328 bytes of flash, 147,616 of memory" in browser.run(TIP)
+    assert browser.run("return document.getElementById('said').textContent").startswith("4: w4a8:embedding=w5a8:")
+    browser.press("Home")
+    assert browser.run(MARKED) == ["6"]
     browser.press("End", "Escape")
     assert browser.run(MARKED) == ["1"] and browser.run(TIP) == ""
+
+
+def test_points_that_the_interval_does_not_tell_apart_have_a_plot_of_their_own(browser: Browser, saved: Save) -> None:
+    """In the first one they lie upon each other."""
+    opened(browser, saved)
+    whole, near = (browser.run(PLACES, number) for number in (0, 1))
+    assert len(whole) == 6 and len(near) == 3
+    assert max(whole[:3]) - min(whole[:3]) < 10 and min(a - b for a, b in pairwise(near)) > 100
+    browser.run("document.querySelectorAll('.plot')[1].querySelector('.dot').focus()")
+    browser.press("ArrowLeft")
+    assert browser.run(MARKED) == ["2"]
+    browser.press("Home")
+    assert browser.run(MARKED) == ["3"]
 
 
 def test_the_pointer_tells_of_a_point_that_another_beats(browser: Browser, saved: Save) -> None:

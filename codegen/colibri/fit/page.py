@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 1040, 460
 _LEFT, _RIGHT, _TOP, _DOWN = 78, 24, 18, 52
 _TICKS = 6
+_FEW = 3  # points within the interval of the best one, from which on they have a picture of their own
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,32 @@ class Dot:
     high: float = 0
 
 
+@dataclass(frozen=True)
+class Plot:
+    """Points by flash and loss.
+
+    Attributes:
+        columns, rows: places and labels of ticks.
+        line: through the front.
+        limit: place of the flash that there is; None where it is not in the picture.
+    """
+
+    title: str
+    columns: list[tuple[float, str]]
+    rows: list[tuple[float, str]]
+    others: list[Dot]
+    front: list[Dot]
+    line: str
+    limit: float | None
+
+
 def render_fit(found: Fit) -> str:
     """The page; byte-identical for the same search."""
     from markupsafe import Markup
 
-    across, upward = _scales(found)
     sources = data_folder("templates") / "report"
     script = (sources / "fit.js").read_text(encoding="utf-8")
     style = "".join((sources / name).read_text(encoding="utf-8") for name in ("page.css", "fit.css"))
-    front = [_dot(found, number, choice, across, upward) for number, choice in enumerate(found.front)]
-    limit = sum(region.limit - region.reserve for region in found.regions if region.kind == "flash")
     return render(
         "report/fit.html.j2",
         {
@@ -87,16 +104,8 @@ def render_fit(found: Fit) -> str:
             "choosing": agreeing(found),
             "measured": measured,
             "frame": {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "top": _TOP, "right": _RIGHT, "down": _DOWN},
-            "columns": [(across.at(value), f"{value / 1000:,.0f}") for value in across.ticks()],
-            "rows": [(upward.at(value), f"{round(value, 6) + 0.0:g}") for value in upward.ticks()],
-            "others": [
-                Dot(across.at(one.flash), upward.at(one.lost), 0, False, brief(one.recipe), _others_about(found, one))
-                for one in found.others
-            ],
-            "front": front,
-            "line": " ".join(f"{dot.x},{dot.y}" for dot in sorted(front, key=lambda dot: dot.x)),
-            "limit": across.at(limit) if limit and across.low <= limit <= across.high else None,
-            "limit_bytes": limit,
+            "plots": _plots(found),
+            "limit_bytes": _limit(found),
             "moves": _moves(found),
         },
     )
@@ -113,11 +122,47 @@ def breakable(recipe: str) -> Markup:
     return Markup(re.sub("([:,])", r"\1<wbr>", str(Markup.escape(brief(recipe)))))
 
 
-def _scales(found: Fit) -> tuple[Scale, Scale]:
-    flash = [*(one.flash for one in found.front), *(one.flash for one in found.others)]
-    lost = [one.lost.mean for one in found.front]
-    spread = [end for one in found.front for end in _ends(one)]
-    limit = sum(region.limit - region.reserve for region in found.regions if region.kind == "flash")
+def _limit(found: Fit) -> int:
+    """Bytes of flash that there are; 0 without a limit."""
+    return sum(region.limit - region.reserve for region in found.regions if region.kind == "flash")
+
+
+def _plots(found: Fit) -> list[Plot]:
+    """All points; and by themselves those within the interval of the best one, where there are some."""
+    best, front, others = found.front[0].lost, list(enumerate(found.front)), list(found.others)
+    most = best.mean + (best.within or 0.0)
+    near = [(number, one) for number, one in front if one.lost.mean <= most]
+    plots = [_plot(found, "What is lost for how much flash", front, others)]
+    if _FEW <= len(near) < len(front):
+        least = min(one.flash for _, one in near)
+        beside = [one for one in others if one.lost <= most and one.flash >= least]
+        plots.append(_plot(found, "Those within the best one's interval", near, beside))
+    return plots
+
+
+def _plot(found: Fit, title: str, front: list[tuple[int, Choice]], others: list[Other]) -> Plot:
+    across, upward = _scales(found, [one for _, one in front], others)
+    dots = [_dot(found, number, choice, across, upward) for number, choice in front]
+    limit = _limit(found)
+    return Plot(
+        title,
+        columns=[(across.at(value), f"{value / 1000:,.0f}") for value in across.ticks()],
+        rows=[(upward.at(value), f"{round(value, 6) + 0.0:g}") for value in upward.ticks()],
+        others=[
+            Dot(across.at(one.flash), upward.at(one.lost), 0, False, brief(one.recipe), _others_about(found, one))
+            for one in others
+        ],
+        front=dots,
+        line=" ".join(f"{dot.x},{dot.y}" for dot in sorted(dots, key=lambda dot: dot.x)),
+        limit=across.at(limit) if limit and across.low <= limit <= across.high else None,
+    )
+
+
+def _scales(found: Fit, front: list[Choice], others: list[Other]) -> tuple[Scale, Scale]:
+    flash = [*(one.flash for one in front), *(one.flash for one in others)]
+    lost = [one.lost.mean for one in front]
+    spread = [end for one in front for end in _ends(one)]
+    limit = _limit(found)
     near = [limit] if limit and limit < 1.3 * max(flash) else []
     low, high = min(flash), max(*flash, *near)
     margin = 0.06 * (high - low) or 0.1 * high
