@@ -79,28 +79,56 @@ def _panel(plot: Plot, shift: int) -> str:
         decade *= 10
     lines.append(_text(shift + LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 12, "MB", "middle"))
     lines.append(_text(shift + 6, TOP - 10, plot.label, "start"))
+    frame = (shift + 2, TOP, shift + WIDTH - 2, HEIGHT - BOTTOM)
+    labels = _Labels(frame, [(x(size), y(loss)) for _, size, loss in points])
     for number, series in enumerate(plot.series):
-        colour = COLOURS[series.name]
+        colour, right = COLOURS[series.name], series.name != "Colibri"
         path = " ".join(f"{x(size):.1f},{y(loss):.1f}" for _, size, loss in series.lowest)
         lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         for name, size, loss in series.points:
             lines.append(f'<circle cx="{x(size):.1f}" cy="{y(loss):.1f}" r="3" fill="{colour}"/>')
-            first, at = name.split(",")[0].replace(":calibrate=self", " calibrated"), (x(size), y(loss))
-            if series.name != "Colibri":
-                lines.append(_text(at[0] + 5, at[1] - 4, first, "start", colour, 9))
-            elif loss > plot.smallest:
-                lines.append(_text(at[0] - 6, at[1] + 3, first, "end", colour, 9))
-            else:  # at the edge: one above the other, from left to right
-                edge = sorted(one for _, one, other in series.points if other <= plot.smallest)
-                lines.append(_text(at[0], at[1] - 7 - 11 * (edge.index(size) % 5), first, "middle", colour, 9))
+            lines += labels.beside(x(size), y(loss), name, colour, right=right)
         legend = shift + WIDTH - RIGHT - 80
         lines.append(f'<circle cx="{legend}" cy="{TOP + 12 + 16 * number}" r="4" fill="{colour}"/>')
         lines.append(_text(legend + 9, TOP + 16 + 16 * number, series.name, "start", colour))
     return "\n".join(lines)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#e3e3e3"/>'
+class _Labels:
+    """Names of points, each as near to its point as those before it and the points leave room."""
+
+    def __init__(self, frame: tuple[float, float, float, float], points: list[tuple[float, float]]) -> None:
+        self._left, self._top, self._right, self._bottom = frame
+        self._taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+
+    def beside(self, x: float, y: float, name: str, colour: str, *, right: bool) -> list[str]:
+        """A text, and a line to it where it is not next to the point; ``right`` is the side that is tried first."""
+        width = 5.2 * len(name)
+        for step in range(80):
+            down = (step // 4 + 1) // 2 * 9 * (1 if step // 4 % 2 else -1)
+            to_right, far = right != bool(step % 2), 6 + 16 * (step % 4 // 2)
+            start = x + far if to_right else x - far - width
+            box = (start, y + down - 5, start + width, y + down + 4)
+            if self._is_free(box):
+                break
+        self._taken.append(box)
+        near = x + far if to_right else x - far
+        text = _text(near, y + down + 3, name, "start" if to_right else "end", colour, 9)
+        if abs(down) < 9 and far == 6:
+            return [text]
+        return [_line(x, y, near, y + down, colour, 0.4), text]
+
+    def _is_free(self, box: tuple[float, float, float, float]) -> bool:
+        left, top, right, bottom = box
+        inside = self._left <= left and right <= self._right and self._top <= top and bottom <= self._bottom
+        return inside and not any(
+            left < other[2] and other[0] < right and top < other[3] and other[1] < bottom for other in self._taken
+        )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str = "#e3e3e3", width: float = 1) -> str:
+    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {ends} stroke="{colour}" stroke-width="{width:g}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str, colour: str = "#333333", size: int = 11) -> str:

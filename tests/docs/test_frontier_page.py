@@ -40,6 +40,7 @@ def load_script(name: str) -> ModuleType:
 
 
 frontier = load_script("frontier")
+frontier_plot = sys.modules["frontier_plot"]
 outlier_model = load_script("outlier-model")
 
 
@@ -49,8 +50,21 @@ def point(name: str, size: int, lost: float) -> object:
 
 def test_what_is_not_reached_is_named() -> None:
     mine = [point("a", 100, 0.01), point("b", 50, 0.1)]
-    assert "no more bytes and loses no more.\n" in frontier.beaten(mine, [point("x", 100, 0.01), point("y", 60, 0.2)])
-    assert frontier.beaten(mine, [point("x", 99, 0.05)]).endswith("than: x.\n")
+    text = "For each point of llama.cpp{} there is a recipe that takes no more bytes and loses no more nats. "
+    assert frontier.beaten(mine, [point("x", 100, 0.01), point("y", 60, 0.2)]).startswith(text.format(""))
+    assert frontier.beaten(mine, [point("x", 99, 0.05)]).startswith(text.format(" but x"))
+    far, near = frontier.Point("a", 50, 0.1, 0.02, 1.0), frontier.Point("z", 60, 0.2, 0.01, 1.0)
+    assert frontier.beaten([far], [near]).endswith("For each but z there is one whose KL is no larger either.\n")
+
+
+def test_bars_have_the_recipe_nearest_to_fp32() -> None:
+    mine = [frontier.Point(name, size, 0.01, kl, 1.0) for name, size, kl in (("a", 50, 0.2), ("b", 60, 0.1))]
+    assert [one and one.name for one in frontier.within(mine, [(60, 0.01), (59, 0.01), (60, 0.009)])] == [
+        "b",
+        "a",
+        None,
+    ]
+    assert "| 60 | 0.0090 | none | | | |\n" in frontier.bars_table(mine, [(60, 0.009)])
 
 
 def test_what_is_kept_is_not_measured_again(tmp_path: Path) -> None:
@@ -97,6 +111,24 @@ def test_the_default_loses_little_with_outliers() -> None:
     assert row is not None
     plain, left, folded = map(float, row.groups())
     assert plain < 0.005 and folded < 0.005 < left
+
+
+def test_every_bar_is_met_and_llama_cpp_is_below_none() -> None:
+    plain, outliers, _ = PAGE.split("\n## ")[-3:]
+    for table in (plain, outliers):
+        assert "For each point of llama.cpp there is a recipe that takes no more bytes and loses no more nats." in table
+    for size, lost in filter(None, frontier.script("calibration").BARS.values()):
+        row = re.search(rf"^\| {size:,} \| {lost:.4f} \| `.+` \| ([\d,]+) \| ([+-][\d.]+) \|", plain, re.M)
+        assert row is not None
+        assert int(row[1].replace(",", "")) <= size and float(row[2]) <= lost
+
+
+def test_names_in_the_plot_do_not_lie_on_each_other() -> None:
+    """Ten points in one place, and as many names: no two lines of text closer than their height where they overlap."""
+    labels = frontier_plot._Labels((0, 0, 400, 300), [(200, 150)])
+    texts = [labels.beside(200, 150, f"name {n}", "#000000", right=bool(n % 2))[-1] for n in range(10)]
+    places = [re.search(r'x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)"', text) for text in texts]
+    assert len({match.groups() for match in places if match}) == 10
 
 
 def test_the_page_has_every_recipe_and_what_llama_cpp_falls_back_to() -> None:
