@@ -141,7 +141,7 @@ int main(void)
                 leave(2);
             }
             colibri_sum_groups(sums, (const void *)values.data, head.k);
-            KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, sums, head.k);
+            KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, sums, head.k, head.group);
             release(sums);
 #elif defined GROUPED
             KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, head.k);

@@ -130,8 +130,8 @@ EXPORT(embedding_pairs,
        (out, data, row_scale, token, width, padded))
 EXPORT(embedding_quads,
        (float *out, const uint16_t *data, const uint8_t *factors, const uint8_t *tail, const uint16_t *columns,
-        uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t padded),
-       (out, data, factors, tail, columns, count, row_scale, token, width, padded))
+        uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t padded, uint32_t group),
+       (out, data, factors, tail, columns, count, row_scale, token, width, padded, group))
 EXPORT(embedding_planes,
        (float *out, const uint8_t *data, const uint8_t *factors, const uint8_t *zeros, const uint8_t *tail,
         const uint16_t *columns, uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ from small_models import integer_matrix
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import EmulatorKind
-from colibri.graph.coding import F32, FACTOR_MAX, FP4, FP4_SHIFT_MAX, Coding
+from colibri.graph.coding import F32, FACTOR_MAX, FP4, FP4_SHIFT_MAX, W4, Coding
 from colibri.graph.float32 import canonical, matvec
 from colibri.graph.graph import BufferKind
 from colibri.graph.weights import Matrix
 from colibri.passes.grid import round_matrix, to_f16
 from colibri.passes.quantise import activation_limit
 
+KINDS = (BufferKind.Q8, BufferKind.Q16)
 ROWS = (1, 2, 3, 4, 5, 8, 12, 13, 24)
 COLUMNS = (1, 2, 12, 13, 16, 17, 24, 31, 32, 33, 64, 100)
 # 12 * 2^20 * 32767 * 21846 is just below 2^53: the most that fp4a16 may sum.
@@ -33,6 +35,8 @@ def kernels(*, native: bool = False) -> pytest.MarkDecorator:
         if not (native and emulated):
             marks = [pytest.mark.emulator] if emulated else []
             dots = [Dot(folder, *form) for form in FORMS]
+            wider = [Dot(folder, (replace(W4, group=group),), kind) for group in (64, 128) for kind in KINDS]
+            dots += [dot for dot in wider if dot.tile.any_group]
             params += [pytest.param(dot, id=str(dot), marks=marks) for dot in dots if dot.own]
     return pytest.mark.parametrize("dot", params)
 

@@ -18,7 +18,7 @@ from colibri.passes.kernels import Tile
 from colibri.passes.pack import matrix_layout, pack_matrix
 
 F = np.float32
-WORDS = "f32 f16 w8 w4 w2 w3g64 w5 w6g128z w4z w2g64z w4+o5 w3z+o10 w6+o50"
+WORDS = "f32 f16 w8 w4 w2 w3g64 w5 w6g128z w4z w2g64z w4+o5 w4g64 w4g128+o5 w3z+o10 w6+o50"
 FORMATS = [*map(parse_coding, WORDS.split()), FP4]
 SHAPES = [(1, 32), (3, 13), (5, 32), (9, 100), (65, 192), (17, 33)]
 
@@ -26,7 +26,7 @@ SHAPES = [(1, 32), (3, 13), (5, 32), (9, 100), (65, 192), (17, 33)]
 def tiles(form: Coding) -> list[Tile]:
     """Those of all folders, and some that no kernel has yet."""
     bare = replace(form, outliers=0)
-    found = {Dot(folder, *kind).tile for folder in BOARDS for kind in FORMS if bare in kind[0]}
+    found = {Dot(folder, (bare,), kind[1]).tile for folder in BOARDS for kind in FORMS if bare in kind[0]}
     more = [(1, 32), (16, 32)] if form.format.grouped else [(1, 1), (3, 1), (16, 4), (2, 24)]
     return sorted(found | {Tile(*tile) for tile in more}, key=lambda tile: (tile.rows, tile.cols, tile.order))
 
@@ -63,6 +63,7 @@ def test_embedding(kernels: Kernels, form: Coding, tile: Tile) -> None:
         elif tile.order:
             kernel, tile_of = tile.order, [layout.padded_k]
             if form.format.scaled:
+                tile_of.append(form.group)
                 places = layout.tail, layout.tail_columns
                 parts += [None if at < 0 else packed[at:] for at in places]
                 parts.append(layout.tail_count)

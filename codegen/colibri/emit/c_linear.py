@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colibri.graph.coding import WeightFormat
+from colibri.graph.coding import GROUP, WeightFormat
 from colibri.graph.graph import BufferKind
 from colibri.passes.kernels import scheme_name
 from colibri.passes.pack import MatrixLayout
@@ -51,14 +51,16 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
         wide = form is WeightFormat.FP4
         store = "wide" if wide else "grouped" if form.grouped else "scaled"
         steps, operands = [f"{'int64_t' if wide else 'int32_t'} sum[{tile}];"], [x]
-        if c.group_sums(layout.coding, kind):
-            own = each.at("sums", layout.groups)
+        wanted = c.tile(layout.coding, kind)
+        if wanted.group_sums:
+            count_of_sums = layout.padded_k // GROUP
+            own = each.at("sums", count_of_sums)
             before = [
-                f"int32_t sums[{rows * layout.groups}];",
+                f"int32_t sums[{rows * count_of_sums}];",
                 *each.loop([f"colibri_sum_groups({own}, {x}, {layout.padded_k});"]),
             ]
             operands.append(own)
-        steps.append(_dot(layout, stem, operands))
+        steps.append(_dot(layout, stem, operands, [str(layout.coding.group)] if wanted.any_group else []))
         if layout.tail_count:
             c.kernel("tail")
             own, bits = each.at("tail", layout.tail_count), c.element_bits(kind)
@@ -83,11 +85,12 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
     return c.instance(name, f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}", params, body)
 
 
-def _dot(layout: MatrixLayout, stem: str, values: list[str]) -> str:
+def _dot(layout: MatrixLayout, stem: str, values: list[str], more: list[str]) -> str:
     """Call of an integer dot kernel for the tile of row ``n``.
 
     Args:
         values: the activations, and their sums where the kernel takes them.
+        more: what it takes last.
     """
     coding = layout.coding
     operands = [f"w + {layout.data} + n * {layout.row_bytes}"]
@@ -97,4 +100,4 @@ def _dot(layout: MatrixLayout, stem: str, values: list[str]) -> str:
     if stem.startswith("dot_planes"):
         operands.append(f"w + {layout.zeros} + n * {layout.groups}" if coding.zero else "NULL")
         constants += [str(coding.format.bits), str(coding.group)]
-    return f"colibri_{stem}(sum, {', '.join([*operands, *values, *constants])});"
+    return f"colibri_{stem}(sum, {', '.join([*operands, *values, *constants, *more])});"

@@ -12,7 +12,7 @@ from colibri.emit.literals import float_literal
 from colibri.graph.coding import Coding, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.weights import Vector
-from colibri.passes.kernels import KernelSet
+from colibri.passes.kernels import KernelSet, Tile
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
 
@@ -248,9 +248,9 @@ class CScope:
         """Stem of the dot kernel for a coding and the kind of its input."""
         return self._instances.kernels.dot_kernel(coding, kind)
 
-    def group_sums(self, coding: Coding, kind: BufferKind) -> bool:
-        """Whether that kernel takes the sum of each group's activations."""
-        return self._instances.kernels.tile(coding, kind).group_sums
+    def tile(self, coding: Coding, kind: BufferKind) -> Tile:
+        """What that kernel wants."""
+        return self._instances.kernels.tile(coding, kind)
 
     def floats(self, buffer: str) -> str:
         """C name of a float buffer; the caller's own for the input and the output."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colibri.errors import BadInput
-from colibri.graph.coding import Coding, WeightFormat
+from colibri.graph.coding import GROUP, Coding, WeightFormat
 from colibri.graph.graph import BufferKind
 from colibri.paths import data_folder
 
@@ -26,13 +26,15 @@ class Tile:
 
     Attributes:
         order: of the tile's weights; empty for row by row, see `pack.Order`.
-        group_sums: whether the kernel takes the sum of each group's activations besides.
+        group_sums: whether the kernel takes the sum of every 32 activations besides.
+        any_group: whether a kernel of 4-bit weights takes the columns of a group, and so serves larger groups too.
     """
 
     rows: int
     cols: int
     order: str = ""
     group_sums: bool = False
+    any_group: bool = False
 
 
 class KernelSet:
@@ -86,6 +88,9 @@ class KernelSet:
     def dot_kernel(self, coding: Coding, activations: BufferKind) -> str:
         """The dot kernel's stem; that of 16-bit activations where those of 8 stand in 16 and have none of their own."""
         stem = dot_kernel(coding, activations)
+        if coding.format is WeightFormat.W4 and not coding.zero and coding.group != GROUP:
+            whole = self.dot_kernel(replace(coding, group=GROUP), activations)
+            stem = whole if self._tiles[self.folder(whole), whole].any_group else stem
         if self.wide_activations and activations is BufferKind.Q8 and self.folder(stem) not in self._wide:
             return dot_kernel(coding, BufferKind.Q16)
         return stem

@@ -7,7 +7,8 @@
 
 #define COLIBRI_DOT_F32_ROWS 4
 
-static inline void colibri_dot_f32(float sum[COLIBRI_DOT_F32_ROWS], const float *restrict w, const float *restrict x, int k)
+static inline void colibri_dot_f32(float sum[COLIBRI_DOT_F32_ROWS], const float *restrict w, const float *restrict x,
+                                   int k)
 {
     float sum0 = 0.0f;
     float sum1 = 0.0f;

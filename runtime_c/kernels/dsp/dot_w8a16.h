@@ -15,14 +15,14 @@
 #define COLIBRI_DOT_W8A16_ROWS 4
 
 /* Two columns of four rows. */
-#define COLIBRI_W8A16_TWO                          \
-    "ldrd %[w0], %[w2], [%[w]], #8\n\t"               \
-    "ldr %[x0], [%[x]], #4\n\t"                       \
-    "smlald %[low0], %[high0], %[w0], %[x0]\n\t"   \
-    "sxtb16 %[w0], %[w0]\n\t"                         \
-    "smlald %[low2], %[high2], %[w2], %[x0]\n\t"   \
-    "sxtb16 %[w2], %[w2]\n\t"                         \
-    "smlad %[even0], %[w0], %[x0], %[even0]\n\t"      \
+#define COLIBRI_W8A16_TWO                        \
+    "ldrd %[w0], %[w2], [%[w]], #8\n\t"          \
+    "ldr %[x0], [%[x]], #4\n\t"                  \
+    "smlald %[low0], %[high0], %[w0], %[x0]\n\t" \
+    "sxtb16 %[w0], %[w0]\n\t"                    \
+    "smlald %[low2], %[high2], %[w2], %[x0]\n\t" \
+    "sxtb16 %[w2], %[w2]\n\t"                    \
+    "smlad %[even0], %[w0], %[x0], %[even0]\n\t" \
     "smlad %[even2], %[w2], %[x0], %[even2]\n\t"
 #define COLIBRI_W8A16_FOUR COLIBRI_W8A16_TWO COLIBRI_W8A16_TWO
 
@@ -33,7 +33,8 @@ static inline int32_t colibri_odd(uint32_t low, int32_t high, int32_t even)
     return (int32_t)((both - even) >> 8);
 }
 
-COLIBRI_ASSEMBLY void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w, const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                        const int16_t *restrict x, int k)
 {
     uint32_t low0 = 0;
     uint32_t low2 = 0;

@@ -24,7 +24,8 @@
 #define COLIBRI_W8A8_PAIR0(w, x) COLIBRI_W8A8_PAIR(w, "%[both0]", "%[even0]", x)
 #define COLIBRI_W8A8_PAIR2(w, x) COLIBRI_W8A8_PAIR(w, "%[both2]", "%[even2]", x)
 
-COLIBRI_ASSEMBLY void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w, const int16_t *restrict x, int k)
+COLIBRI_ASSEMBLY void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                       const int16_t *restrict x, int k)
 {
     int32_t odd0 = 0;
     int32_t odd2 = 0;

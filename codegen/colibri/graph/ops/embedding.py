@@ -83,7 +83,9 @@ class Embedding(Op):
         elif layout.order:
             kernel, tile = str(layout.order), [tile[2]]
             parts[0] = c.as_shorts("w", layout.data)
-            parts += self._tail(c, layout) if form.scaled else []
+            if form.scaled:
+                parts += self._tail(c, layout)
+                tile.append(str(coding.group))
         elif form.scaled and coding != W4:
             kernel = "planes"
             parts.append(f"w + {layout.zeros}" if coding.zero else "NULL")
