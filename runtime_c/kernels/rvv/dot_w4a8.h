@@ -15,11 +15,15 @@
 
 #define COLIBRI_DOT_W4A8_ROWS 4
 
-/* Compilers that do not know of vector registers do not use them either. */
-#if defined __clang__ || __GNUC__ > 12
-#define COLIBRI_CLOBBERS_W4A8                                                                                         \
-    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16", "v17", "v18", "v19", "v20",     \
-        "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "vl", "vtype", "memory"
+/* Compilers that do not know of vector registers do not use them either; clang takes it that assembler sets vl. */
+#if __GNUC__ > 12
+#define COLIBRI_CLOBBERS_W4A8 \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16", "v17", "v18", "v19", \
+    "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "vl", "vtype", "memory"
+#elif defined __clang__
+#define COLIBRI_CLOBBERS_W4A8 \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16", "v17", "v18", "v19", \
+    "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory"
 #else
 #define COLIBRI_CLOBBERS_W4A8 "memory"
 #endif

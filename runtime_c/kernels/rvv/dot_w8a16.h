@@ -11,11 +11,15 @@
 
 #define COLIBRI_DOT_W8A16_ROWS 1
 
-/* Compilers that do not know of vector registers do not use them either. */
-#if defined __clang__ || __GNUC__ > 12
-#define COLIBRI_CLOBBERS_W8A16                                                                               \
+/* Compilers that do not know of vector registers do not use them either; clang takes it that assembler sets vl. */
+#if __GNUC__ > 12
+#define COLIBRI_CLOBBERS_W8A16 \
     "v0", "v1", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16", "v17", "v18", "v19", "v20", "v21", \
-        "v22", "v23", "vl", "vtype", "memory"
+    "v22", "v23", "vl", "vtype", "memory"
+#elif defined __clang__
+#define COLIBRI_CLOBBERS_W8A16 \
+    "v0", "v1", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16", "v17", "v18", "v19", "v20", "v21", \
+    "v22", "v23", "memory"
 #else
 #define COLIBRI_CLOBBERS_W8A16 "memory"
 #endif

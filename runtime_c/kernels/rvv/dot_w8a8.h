@@ -11,11 +11,15 @@
 
 #define COLIBRI_DOT_W8A8_ROWS 1
 
-/* Compilers that do not know of vector registers do not use them either. */
-#if defined __clang__ || __GNUC__ > 12
-#define COLIBRI_CLOBBERS_W8A8                                                                                     \
-    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", \
-        "vl", "vtype", "memory"
+/* Compilers that do not know of vector registers do not use them either; clang takes it that assembler sets vl. */
+#if __GNUC__ > 12
+#define COLIBRI_CLOBBERS_W8A8 \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", \
+    "v16", "vl", "vtype", "memory"
+#elif defined __clang__
+#define COLIBRI_CLOBBERS_W8A8 \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", \
+    "v16", "memory"
 #else
 #define COLIBRI_CLOBBERS_W8A8 "memory"
 #endif
@@ -26,7 +30,7 @@ static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const ui
     long left = k;
     long first, second;
     __asm__(
-        "   vsetvli     zero, zero, e32, m1, ta, ma\n"
+        "   vsetivli    zero, 1, e32, m1, ta, ma\n"
         "   vmv.s.x     v16, zero\n"
         "1: vsetvli     %[first], %[left], e8, m4, ta, ma\n"
         "   vle8.v      v0, (%[w])\n"
@@ -45,7 +49,7 @@ static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const ui
         "   vsetvli     zero, %[first], e16, m8, ta, ma\n"
         "   vwredsum.vs v16, v8, v16\n"
         "   bnez        %[left], 1b\n"
-        "   vsetvli     zero, zero, e32, m1, ta, ma\n"
+        "   vsetivli    zero, 1, e32, m1, ta, ma\n"
         "   vmv.x.s     %[first], v16"
         : [w] "+r"(w), [x] "+r"(x), [left] "+r"(left), [first] "=&r"(first), [second] "=&r"(second)
         :
