@@ -89,7 +89,7 @@ class TestSameBits:
 
 
 @pytest.mark.parametrize(("board", "emulator", "folder"), BOARDS)
-@pytest.mark.parametrize("config", [ODD_MIXTRAL, WIDE_HEADS], ids=["odd", "wide"])
+@pytest.mark.parametrize("config", [CONFIG, WIDE_HEADS], ids=["narrow", "wide"])
 def test_same_bits_of_8_bit_states(
     config: dict[str, object], board: str, emulator: str, folder: str, tmp_path: Path, objects: SharedObjects
 ) -> None:
