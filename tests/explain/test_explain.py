@@ -80,14 +80,15 @@ def test_what_the_application_keeps(capsys: pytest.CaptureFixture[str]) -> None:
     """It is taken off the board, and said."""
     model = sensor(SENSORS[0])
     without = explained(capsys, model, "--board", "stm32f405")
-    kept = ["--reserve-flash", "1017K", "--reserve-ram", "16K"]
+    reserve = (1 << 20) - without["flash"] + 200
+    kept = ["--reserve-flash", str(reserve), "--reserve-ram", "16K"]
     assert main(["explain", str(model), "--board", "stm32f405", *kept]) == 0
     out = capsys.readouterr().out
-    less = "stm32f405 less 1,041,408 bytes of flash and 16,384 bytes of RAM for the application: it takes "
+    less = f"stm32f405 less {reserve:,} bytes of flash and 16,384 bytes of RAM for the application: it takes "
     assert f"w8a8 does not fit {less}" in out
     facts = explained(capsys, model, "--board", "stm32f405", *kept)
     assert facts["flash"] == without["flash"] and without["flash_over"] == 0
-    assert facts["flash_over"] == facts["flash"] - (1024 * 1024 - 1024 * 1017)
+    assert facts["flash_over"] == 200
     assert main(["explain", str(model), "--board", "stm32f405", "--reserve-flash", "2M"]) == 2
     assert "--reserve-flash" in capsys.readouterr().err
 
@@ -100,7 +101,7 @@ def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     cut = ["--data", tmp_path / "t.npy", "--window", 12]
     facts = explained(capsys, model, "--board", "stm32f405", "--recipe", "w8a8", *cut)
     assert facts["ram_over"] > 0 == facts["flash_over"] and facts["basis"] == "measured on t.npy"
-    assert 3 < facts["loss"] < 5  # random weights, and 40 tokens
+    assert 3 < facts["loss"] < 5 and not facts["flattered"]  # random weights, and 40 tokens
     first = facts["ways"][0]
     assert first["changes"] == ["keys and values in f16"] and first["measured"] and abs(first["lost"]) < 0.01
     assert first["recipe"] == "w8a8:kv=f16" and fits(model, "stm32f405", first["recipe"])
@@ -109,6 +110,24 @@ def test_measured_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     assert context is not None and 1000 < context < 2048
     assert shorter["note"] == f"texts end after {context} tokens, not 2048"
     assert not fits(model, "stm32f405", f"w8a8:context={context + 1}")
+
+
+def test_experts_that_were_chosen_on_the_data_are_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("colibri.explain.explain._MEASURED", 3)
+    model, golden = sensor("top1-e4"), ORACLE / "load-moe/top1-e4/golden.npz"
+    arguments: list[object] = [model, "--board", "stm32f405", "--recipe", "w4a8", "--data", golden, "--limit", "60"]
+    taken = explained(capsys, *arguments)["flash"]
+    arguments += ["--reserve-flash", (1 << 20) - taken + 200]
+    facts = explained(capsys, *arguments)
+    assert facts["flash_over"] == 200 and facts["flattered"]
+    assert any("experts dropped" in change for way in facts["ways"] for change in way["changes"])
+    assert main(["explain", *map(str, arguments)]) == 0
+    assert (
+        "measured on golden.npz; experts that go were chosen on it too, which flatters them\n"
+        in capsys.readouterr().out
+    )
 
 
 def test_calibration_stays_in_the_recipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,11 @@ import pytest
 from small_models import ORACLE, SHAKESPEARE, sensor
 from synthetic import MADE
 
+from colibri.boards.load import load_board
 from colibri.cli import main
 from colibri.evaluate.evaluate import Cut, evaluate_package
 from colibri.evaluate.model import SampleScores
+from colibri.fit.sizes import Planner
 from colibri.package import load_package
 
 GOLDEN = ORACLE / "load-moe/top1-e4/golden.npz"
@@ -21,18 +23,22 @@ TOKENS = ORACLE / "shakespeare-moe/val_tokens.npy"
 
 def test_a_sensor_model_from_data_to_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The flash that is left has room for 4-bit weights but not for 8."""
+    planner = Planner(sensor("top1-e4"), load_board("stm32f405"), tmp_path / "p")
+    small, large = ([planner.must(f"{coding}{bits}").flash for bits in ("a8", "a16")] for coding in ("w4", "w8"))
+    limit = (max(small) + min(large)) // 2
+    assert max(small) < limit < min(large)
     arguments = ["fit", str(sensor("top1-e4")), "--board", "stm32f405", "--data", str(GOLDEN), "--limit", "200"]
-    arguments += ["--reserve-flash", str((1 << 20) - 15_000), "--budget", "8"]
+    arguments += ["--reserve-flash", str((1 << 20) - limit), "--budget", "8"]
     arguments += ["--only", "experts=w8,w4", "--only", "dropped=0", "--executor", "threads", "-o", str(tmp_path / "p")]
     assert main([*arguments, "--html", str(tmp_path / "page.html"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     chosen, final = facts["front"][facts["chosen"]], facts["final"]
-    assert chosen["values"]["0.experts"] == "w4" and final["regions"]["flash"] <= 15_000
+    assert chosen["values"]["0.experts"] == "w4" and final["regions"]["flash"] <= limit
     assert facts["points"] == 4 and facts["rows"]["fresh"] and facts["rows"]["calibration"].startswith("rows of the")
     assert (facts["rows"]["search"], facts["rows"]["final"]) == (73, 63)
     package = load_package(tmp_path / "p")
     assert chosen["recipe"] == f"{package.scheme}:calibrate={tmp_path / 'p.calibration.npz'}"
-    assert (tmp_path / "p/calibration.npz").is_file() and package.board.memory[0].limit == 15_000
+    assert (tmp_path / "p/calibration.npz").is_file() and package.board.memory[0].limit == limit
     assert "fit.jsonl" in next(tmp_path.glob("*.jsonl")).name
     page = (tmp_path / "page.html").read_text()
     assert f"<code>{package.scheme}:<wbr>calibrated</code>" in page and "http" not in page.replace("http-equiv", "")

@@ -96,6 +96,7 @@ def explain(
         loss=loss,
         loss_is=loss_is,
         basis=basis,
+        flattered=data is not None and any(change.options.drop != options.drop for change in found),
         dense=_dense(graph, asked, board),
     )
 

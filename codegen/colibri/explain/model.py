@@ -61,6 +61,7 @@ class Explanation(msgspec.Struct, frozen=True):
         loss: of the recipe that was asked for, on the user's data; None without data.
         loss_is: unit of losses.
         basis: where they come from, in words.
+        flattered: whether experts that go were chosen on the data that the losses are measured on.
     """
 
     board: str
@@ -75,6 +76,7 @@ class Explanation(msgspec.Struct, frozen=True):
     loss: float | None
     loss_is: str
     basis: str
+    flattered: bool
     dense: Dense
 
     @property

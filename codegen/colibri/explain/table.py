@@ -16,7 +16,8 @@ def print_explanation(found: Explanation, console: Console) -> None:
     if found.ways:
         console.print()
         console.print(_ways(found))
-        console.print(f"loss: {found.basis}", soft_wrap=True)
+        flattered = "; experts that go were chosen on it too, which flatters them" if found.flattered else ""
+        console.print(f"loss: {found.basis}{flattered}", soft_wrap=True)
         for number, way in enumerate(found.ways, 1):
             console.print(f"{number}: --recipe {way.recipe}", soft_wrap=True)
     console.print()
