@@ -32,6 +32,7 @@ from colibri.options import Options
 from colibri.package import SCHEMA, FastCode, HotWeights, OpFact, Package, used_regions
 from colibri.passes.fold import apply_folds, read_folds
 from colibri.passes.fold_scales import folds_of_weights
+from colibri.passes.grouping import group_experts
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, call_graph, named_in, reached
 from colibri.passes.merge import merge_experts
@@ -173,10 +174,11 @@ def prepare(
     name = printable(checkpoint.name)
     prefix = identifier(name) if options.prefix is None else checked_prefix(options.prefix)
     graph = build_graph(checkpoint, options, progress)
-    kernels = KernelSet(board.kernels)
-    layouts = plan_layouts(graph, kernels)
     tokens = graph.kind is ModelKind.TOKENS
     rows = (options.prefill if tokens else options.batch) or 1
+    kernels = KernelSet(board.kernels)
+    graph = group_experts(graph, kernels, rows)
+    layouts = plan_layouts(graph, kernels)
     if tokens and rows > graph.context:
         raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
     in_ram = [region.name for region in board.memory if region.kind is MemoryKind.RAM]

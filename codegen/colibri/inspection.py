@@ -23,6 +23,7 @@ from colibri.graph.ops import Experts
 from colibri.graph.scheme import SCHEMES
 from colibri.options import Options
 from colibri.package import Memory
+from colibri.passes.grouping import group_experts
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import plan_layouts
 from colibri.passes.place import place_on, rooms
@@ -143,18 +144,19 @@ def inspect_checkpoint(
         packed, planned = {}, dict[Hashable, Memory]()
         counted = any(scheme in sizes for sizes in parts.values())  # with another type of states
         for kernels in dict.fromkeys([*(board.kernels for board in boards), PORTABLE]):
-            layouts = plan_layouts(graph, KernelSet(kernels))
+            folders = KernelSet(kernels)
+            layouts = plan_layouts(graph, folders)
             file = plan_model_bin(graph, layouts, manifest, "")
-            packed[kernels] = layouts, file.length
+            packed[kernels] = group_experts(graph, folders, rows), layouts, file.length
             if kernels == PORTABLE and not counted:
                 for section in file.sections:
                     sizes = parts.setdefault(_kind(section.part), {})
                     sizes[scheme] = sizes.get(scheme, 0) + section.bytes
         for board in boards:
-            layouts, weights = packed[board.kernels]
+            grouped, layouts, weights = packed[board.kernels]
             left = rooms(board, graph, rows, emulated=False)
             key = (board.kernels, *rooms(board, graph, rows), *left)
-            memory = planned.get(key) or place_on(board, graph, rows, layouts, {}).memory
+            memory = planned.get(key) or place_on(board, grouped, rows, layouts, {}).memory
             planned[key] = memory  # boards with equal rooms have equal plans
             fits.append(_fit(board, scheme, str(options.kv) if graph.states else "", weights, memory, left))
     return Inspection(

@@ -2,8 +2,9 @@
  *
  * Compile with KERNEL_HEADER (the header), KERNEL (the function), ROWS (of a tile), SUM (type of a
  * sum), and GROUPED where the kernel takes group scales, SUMS where it takes sums of activations too, or PLANES where it
- * takes zero points, bits and group size. Every array is an allocation of its own that ends with its last element, so
- * that a sanitizer sees a read beyond it; on bare metal, with HEAP bytes for all of them, they stand one behind the other.
+ * takes zero points, bits and group size. With INPUTS and VALUE (type of an element) the function is the one for so many
+ * inputs at once. Every array is an allocation of its own that ends with its last element, so that a sanitizer sees a
+ * read beyond it; on bare metal, with HEAP bytes for all of them, they stand one behind the other.
  */
 #include <stdint.h>
 #include KERNEL_HEADER
@@ -120,6 +121,10 @@ static void run_planes(SUM *sum, const void *w, const uint8_t *factors, const ui
 }
 #endif
 
+#ifndef INPUTS
+#define INPUTS 1
+#endif
+
 int main(void)
 {
     struct {
@@ -127,13 +132,22 @@ int main(void)
     } head;
     while (read_bytes(&head, sizeof head) == sizeof head) {
         const piece values = read_piece((size_t)head.value_bytes, (size_t)head.value_offset);
+#ifdef VALUE
+        const VALUE *inputs[INPUTS];
+        for (int i = 0; i < INPUTS; i++) {
+            inputs[i] = (const VALUE *)(const void *)values.data + i * head.k;
+        }
+        const VALUE *const *const x = inputs;
+#else
+        const void *const x = values.data;
+#endif
         for (int32_t tile = 0; tile < head.tiles; tile++) {
             const piece weights = read_piece((size_t)head.weight_bytes, (size_t)head.weight_offset);
             const piece scales = read_piece((size_t)head.scale_bytes, 0);
             const piece zeros = read_piece((size_t)head.zero_bytes, 0);
-            SUM sum[ROWS];
+            SUM sum[INPUTS * ROWS];
 #if defined PLANES
-            run_planes(sum, weights.data, scales.data, head.zero_bytes == 0 ? NULL : zeros.data, values.data, head.k,
+            run_planes(sum, weights.data, scales.data, head.zero_bytes == 0 ? NULL : zeros.data, x, head.k,
                        head.bits, head.group);
 #elif defined SUMS
             int32_t *sums = allocate(sizeof(int32_t) * (size_t)head.k / 32);
@@ -144,9 +158,9 @@ int main(void)
             KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, sums, head.k, head.group);
             release(sums);
 #elif defined GROUPED
-            KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, head.k);
+            KERNEL(sum, (const void *)weights.data, scales.data, x, head.k);
 #else
-            KERNEL(sum, (const void *)weights.data, (const void *)values.data, head.k);
+            KERNEL(sum, (const void *)weights.data, x, head.k);
 #endif
             write_bytes(sum, sizeof sum);
             release(zeros.block);

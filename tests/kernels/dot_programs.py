@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import Board, BoardKind, Emulator, Holds
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds
 from colibri.emit.linker import Plan, linker_script, port_files
 from colibri.emulate.runner import run
 from colibri.graph.coding import F32, FP4, GROUPS, W4, W8, Coding, WeightFormat
@@ -23,6 +23,7 @@ from colibri.package import Memory
 from colibri.passes.kernels import KernelSet, Tile
 from colibri.passes.pack import aligned, matrix_layout, pack_matrix
 from colibri.paths import data_folder
+from colibri.toolchain.probe import examine_emulator
 
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno"]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
@@ -32,6 +33,7 @@ SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 BOARDS = {
     "portable": "x86-64-v3",
     "avx2": "x86-64-v3",
+    "avx512vnni": "x86-64-v4",
     "neon_dotprod": "raspberry-pi-5",
     "dsp": "nrf5340dk",
     "mve": "mps3-an547",
@@ -86,6 +88,11 @@ class Dot:
         return self.kernels.tile(self.form, self.kind)
 
     @property
+    def inputs(self) -> int:
+        """How many it takes at once."""
+        return self.kernels.inputs(self.form, self.kind)
+
+    @property
     def own(self) -> bool:
         """Whether the folder has it, and does not leave it to the portable ones."""
         return self.kernels.folder(self.stem) == self.folder
@@ -126,7 +133,7 @@ class Case:
     """A matrix, a vector of its columns, and where they stand: bytes behind a multiple of 16."""
 
     matrix: Matrix
-    x: np.ndarray
+    x: np.ndarray  # [k], or [inputs, k]
     weight_offset: int = 0
     value_offset: int = 0
 
@@ -139,18 +146,21 @@ class DotProgram:
     image: Path
     board: Board
     emulator: Emulator
+    inputs: int = 1
 
     def run(self, cases: list[Case]) -> list[np.ndarray]:
-        """Sums of each case's rows ``[n]``, of the format's type."""
+        """Sums of each case's rows, of the format's type: ``[n]``, or ``[inputs, n]``."""
         request = b"".join(self._encode(case) for case in cases)
         done = run(self.image, self.board, self.emulator, request=request)
         assert done.exit_code == 0, done.stderr
         sums = np.frombuffer(done.output, self.dot.sums)
         results, at = [], 0
         for case in cases:
-            n = case.matrix.shape[0]
-            results.append(sums[at : at + n])
-            at += aligned(n, self.dot.tile.rows)
+            n, rows = case.matrix.shape[0], self.dot.tile.rows
+            tiles = sums[at : at + self.inputs * aligned(n, rows)].reshape(-1, self.inputs, rows)
+            own = tiles.transpose(1, 0, 2).reshape(self.inputs, -1)[:, :n]
+            results.append(own if self.inputs > 1 else own[0])
+            at += tiles.size
         assert at == len(sums)
         return results
 
@@ -164,8 +174,8 @@ class DotProgram:
             _split(packed, layout.group_scale, tiles, rows * layout.groups),
             _split(packed, layout.zeros, tiles, rows * layout.groups),
         ]
-        x = np.zeros(layout.padded_k, self.dot.dtype)
-        x[: layout.k] = case.x
+        x = np.zeros((*case.x.shape[:-1], layout.padded_k), self.dot.dtype)
+        x[..., : layout.k] = case.x
         sizes = [len(part[0]) for part in parts]
         numbers = coding.format.bits, coding.group, case.weight_offset, case.value_offset
         head = struct.pack("<10i", layout.padded_k, tiles, *sizes, x.nbytes, *numbers)
@@ -177,23 +187,32 @@ def _split(packed: bytes, start: int, tiles: int, size: int) -> list[bytes]:
     return [packed[start + i * size :][:size] if start >= 0 else b"" for i in range(tiles)]
 
 
-def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
-    """Compile the harness with a kernel; skips the test by name when a tool is missing."""
+def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool = False) -> DotProgram:
+    """Compile the harness with a kernel; skips the test by name when a tool or a feature of this machine is missing.
+
+    Args:
+        at_once: take the function for several inputs.
+    """
     board = load_board(BOARDS[dot.folder])
     compiler, emulator = [f"{board.toolchain.prefix}gcc"], board.emulators[0]
     if board.kind is BoardKind.WASM:  # zig brings a C library along, which clang has not
         compiler = [sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi"]
+    native = emulator.kind is EmulatorKind.NATIVE
     for tool in (compiler[0], *([emulator.program] if emulator.program else [])):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
+    if native and (problem := examine_emulator(board, emulator).problem):
+        pytest.skip(f"{dot}: {problem}")
     header = f"kernels/{dot.kernels.folder(dot.stem)}/{dot.stem}.h"
+    name = f"COLIBRI_{dot.stem.upper()}"
     defines = {
         "KERNEL_HEADER": f'"{header}"',
-        "KERNEL": f"colibri_{dot.stem}",
-        "ROWS": f"COLIBRI_{dot.stem.upper()}_ROWS",
+        "KERNEL": f"colibri_{dot.stem}{'_inputs' if at_once else ''}",
+        "ROWS": f"{name}_ROWS",
         "SUM": C_TYPES[dot.sums],
         **({"SUMS": "1"} if dot.tile.group_sums else {}),
         **({"PLANES": "1"} if dot.planes else {"GROUPED": "1"} if dot.form.format.grouped else {}),
+        **({"INPUTS": f"{name}_INPUTS", "VALUE": f"int{8 * np.dtype(dot.dtype).itemsize}_t"} if at_once else {}),
     }
     image = folder / f"{dot}.elf"
     command = [*compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else [])]
@@ -205,7 +224,7 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False) -> DotProgram:
         command.append("-static")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return DotProgram(dot, image, board, emulator)
+    return DotProgram(dot, image, board, emulator, dot.inputs if at_once else 1)
 
 
 def _bare_options(board: Board, emulator: Emulator, folder: Path) -> list[str]:

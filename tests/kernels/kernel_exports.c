@@ -1,9 +1,19 @@
-/* kernel_exports.c: the portable kernels as functions of a shared library, for the tests. */
+/* kernel_exports.c: the portable kernels as functions of a shared library, for the tests; compiled with AVX2 those of
+ * kernels/avx2 where it has them. */
+#ifdef __AVX2__
+#include "kernels/avx2/attention.h"
+#include "kernels/avx2/quantise.h"
+#include "kernels/avx2/rms_norm.h"
+#else
+#include "kernels/portable/attention.h"
+#include "kernels/portable/quantise.h"
+#include "kernels/portable/rms_norm.h"
+#endif
+
 #include "kernels/portable/rows_int8.h"
 
 #include "kernels/portable/add.h"
 #include "kernels/portable/add_weighted.h"
-#include "kernels/portable/attention.h"
 #include "kernels/portable/attention_int8.h"
 #include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
@@ -21,9 +31,7 @@
 #include "kernels/portable/layer_norm.h"
 #include "kernels/portable/linear.h"
 #include "kernels/portable/position_scale.h"
-#include "kernels/portable/quantise.h"
 #include "kernels/portable/recall.h"
-#include "kernels/portable/rms_norm.h"
 #include "kernels/portable/rope.h"
 #include "kernels/portable/router.h"
 #include "kernels/portable/sparse_mixer.h"

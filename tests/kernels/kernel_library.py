@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from dot_programs import FLAGS, WARNINGS
 
+from colibri.boards.profile import Board
 from colibri.graph.float32 import canonical
 from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.interpret import Run
 from colibri.graph.weights import Weight
 from colibri.paths import data_folder
+from colibri.toolchain.probe import examine_emulator
 
 SOURCES = ("kernel_exports.c", "soft_float.c")
 
@@ -38,14 +40,17 @@ class Kernels:
         return y
 
 
-def build_kernels(folder: Path) -> Kernels:
-    """Compile the library; skips the test by name when gcc is not installed."""
+def build_kernels(folder: Path, board: Board) -> Kernels:
+    """Compile the library with a board's options; skips where gcc or a feature of the processor is missing."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
+    if problem := examine_emulator(board, board.emulators[0]).problem:
+        pytest.skip(f"{board.name}: {problem}")
     sources = [str(Path(__file__).parent / name) for name in SOURCES]
     library = folder / "kernels.so"
     command = [
         "gcc",
+        *board.toolchain.flags,
         *FLAGS,
         *WARNINGS,
         "-ffreestanding",

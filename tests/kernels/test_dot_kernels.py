@@ -27,8 +27,8 @@ COLUMNS = (1, 2, 12, 13, 16, 17, 24, 31, 32, 33, 64, 100)
 LONGEST_OF_FP4 = 21846
 
 
-def kernels(*, native: bool = False) -> pytest.MarkDecorator:
-    """Run a test with each kernel, or with those that run on this machine."""
+def kernels(*, native: bool = False, at_once: bool = False) -> pytest.MarkDecorator:
+    """Run a test with each kernel, or with those that run on this machine, or that take several inputs at once."""
     params = []
     for folder in BOARDS:
         emulated = load_board(BOARDS[folder]).emulators[0].kind is not EmulatorKind.NATIVE
@@ -37,7 +37,11 @@ def kernels(*, native: bool = False) -> pytest.MarkDecorator:
             dots = [Dot(folder, *form) for form in FORMS]
             wider = [Dot(folder, (replace(W4, group=group),), kind) for group in (64, 128) for kind in KINDS]
             dots += [dot for dot in wider if dot.tile.any_group]
-            params += [pytest.param(dot, id=str(dot), marks=marks) for dot in dots if dot.own]
+            params += [
+                pytest.param(dot, id=str(dot), marks=marks)
+                for dot in dots
+                if dot.own and (not at_once or dot.inputs > 1)
+            ]
     return pytest.mark.parametrize("dot", params)
 
 
@@ -147,6 +151,27 @@ def test_ends_of_the_range(dot: Dot, tmp_path: Path) -> None:
 def test_no_undefined_behaviour_and_no_read_beyond_the_end(dot: Dot, tmp_path: Path) -> None:
     ends = special_cases(dot.form, 3, 13) if dot.kind is BufferKind.FLOAT else extreme_cases(dot, 3, 416)
     check(build_dot(dot, tmp_path, sanitize=True), shapes_and_places(dot) + ends)
+
+
+def several(dot: Dot, case: Case, rng: np.random.Generator) -> Case:
+    """The case's matrix with several inputs: that of the case among its own values in other orders."""
+    return replace(case, x=np.stack([case.x, *(rng.permutation(case.x) for _ in range(dot.inputs - 1))]))
+
+
+@kernels(at_once=True)
+def test_several_inputs_at_once(dot: Dot, tmp_path: Path) -> None:
+    """Each input has the sums that it has alone; the last of them ends where its array does."""
+    rng = np.random.default_rng(2)
+    cases = [several(dot, case, rng) for case in shapes_and_places(dot) + extreme_cases(dot, 17, 1024)]
+    for sanitize in (False, True):
+        program = build_dot(dot, tmp_path, sanitize=sanitize, at_once=True)
+        for case, got in zip(cases, program.run(cases), strict=True):
+            alone = [right(replace(case, x=x)) for x in case.x]
+            assert got.tobytes() == np.stack(alone).tobytes(), (
+                case.matrix.shape,
+                case.weight_offset,
+                case.value_offset,
+            )
 
 
 def test_the_order_of_a_float_sum_shows_in_the_cases_above() -> None:

@@ -33,6 +33,9 @@ def test_manifest_and_headers_agree(folder: str) -> None:
         assert re.search(rf"#define COLIBRI_{stem.upper()}_ROWS {tile['rows']}\n", text), stem
         assert re.search(rf"(?:static (?:inline )?|COLIBRI_ASSEMBLY )void colibri_{stem}\(", text), stem
         assert (tile["rows"], tile["cols"]) >= (1, 1)
+        inputs = re.search(rf"#define COLIBRI_{stem.upper()}_INPUTS (\d+)\n", text)
+        assert (int(inputs[1]) if inputs else 1) == tile.get("inputs", 1), stem
+        assert (f"colibri_{stem}_inputs(" in text) == ("inputs" in tile), stem
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -32,10 +32,6 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
     scheme, stem = scheme_name(layout.coding, kind), c.dot_kernel(layout.coding, kind)
     c.kernel("linear")
     c.kernel(stem)
-    with_bias = "" if layout.bias < 0 else "_bias"
-    name = f"linear_{scheme.replace('+', '_')}_{rows}x{n}x{k}{with_bias}"
-    bias = "NULL" if layout.bias < 0 else f"{c.as_floats('w', layout.bias)} + n"
-    count = str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
     each, before = c.loop(rows), list[str]()
     y = f"{each.at('y', n)} + n"
     if form.floating:
@@ -43,14 +39,14 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
         steps = [
             f"float sum[{tile}];",
             f"colibri_{stem}(sum, {data}, {each.at('x', k)}, {k});",
-            f"colibri_store({y}, sum, {bias}, {count});",
+            f"colibri_store({y}, sum, {_bias(c, layout)}, {row_count(layout)});",
         ]
         params = "float *restrict y, const uint8_t *restrict w, const float *restrict x"
     else:
         x = each.at("x", x_stride)
-        wide = form is WeightFormat.FP4
-        store = "wide" if wide else "grouped" if form.grouped else "scaled"
-        steps, operands = [f"{'int64_t' if wide else 'int32_t'} sum[{tile}];"], [x]
+        store = store_name(layout)
+        sums = "int64_t" if store == "colibri_store_wide" else "int32_t"
+        steps, operands = [f"{sums} sum[{tile}];"], [x]
         wanted = c.tile(layout.coding, kind)
         if wanted.group_sums:
             count_of_sums = layout.padded_k // GROUP
@@ -60,7 +56,7 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
                 *each.loop([f"colibri_sum_groups({own}, {x}, {layout.padded_k});"]),
             ]
             operands.append(own)
-        steps.append(_dot(layout, stem, operands, [str(layout.coding.group)] if wanted.any_group else []))
+        steps.append(dot_call(layout, stem, operands, [str(layout.coding.group)] if wanted.any_group else []))
         if layout.tail_count:
             c.kernel("tail")
             own, bits = each.at("tail", layout.tail_count), c.element_bits(kind)
@@ -69,8 +65,8 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
             before += [f"{c.element(kind)} tail[{rows * layout.tail_count}];", *each.loop([gather])]
             place = f"w + {layout.tail} + n * {layout.tail_count}"
             steps.append(f"colibri_tail{bits}(sum, {place}, {own}, {layout.tail_count}, {tile});")
-        scales = f"{c.row_scale(layout)} + n, {bias}, {each.element('x_scale')}"
-        steps.append(f"colibri_store_{store}({y}, sum, {scales}, {count});")
+        scales = f"{scale_arguments(c, layout)}, {each.element('x_scale')}"
+        steps.append(f"{store}({y}, sum, {scales}, {row_count(layout)});")
         params = (
             f"float *restrict y, const uint8_t *restrict w, const {c.element(kind)} *restrict x, "
             "const float *restrict x_scale"
@@ -81,11 +77,39 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
         *(f"    {line}" for line in each.loop(steps)),
         "}",
     ]
-    plus = " + bias" if with_bias else ""
-    return c.instance(name, f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}", params, body)
+    plus = "" if layout.bias < 0 else " + bias"
+    doc = f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}"
+    return c.instance(instance_name(layout, kind, str(rows)), doc, params, body)
 
 
-def _dot(layout: MatrixLayout, stem: str, values: list[str], more: list[str]) -> str:
+def instance_name(layout: MatrixLayout, kind: BufferKind, rows: str) -> str:
+    """C name of a product of so many rows."""
+    scheme = scheme_name(layout.coding, kind).replace("+", "_")
+    return f"linear_{scheme}_{rows}x{layout.n}x{layout.k}{'' if layout.bias < 0 else '_bias'}"
+
+
+def row_count(layout: MatrixLayout) -> str:
+    """Rows of the tile of row ``n`` that exist, as C."""
+    n, tile = layout.n, layout.tile_rows
+    return str(tile) if n % tile == 0 else f"n + {tile} <= {n} ? {tile} : {n} - n"
+
+
+def store_name(layout: MatrixLayout) -> str:
+    """What stores integer sums."""
+    form = layout.coding.format
+    return f"colibri_store_{'wide' if form is WeightFormat.FP4 else 'grouped' if form.grouped else 'scaled'}"
+
+
+def scale_arguments(c: CScope, layout: MatrixLayout) -> str:
+    """The scales of the tile of row ``n``, and its bias or NULL."""
+    return f"{c.row_scale(layout)} + n, {_bias(c, layout)}"
+
+
+def _bias(c: CScope, layout: MatrixLayout) -> str:
+    return "NULL" if layout.bias < 0 else f"{c.as_floats('w', layout.bias)} + n"
+
+
+def dot_call(layout: MatrixLayout, stem: str, values: list[str], more: list[str] | None = None) -> str:
     """Call of an integer dot kernel for the tile of row ``n``.
 
     Args:
@@ -100,4 +124,4 @@ def _dot(layout: MatrixLayout, stem: str, values: list[str], more: list[str]) ->
     if stem.startswith("dot_planes"):
         operands.append(f"w + {layout.zeros} + n * {layout.groups}" if coding.zero else "NULL")
         constants += [str(coding.format.bits), str(coding.group)]
-    return f"colibri_{stem}(sum, {', '.join([*operands, *values, *constants, *more])});"
+    return f"colibri_{stem}(sum, {', '.join([*operands, *values, *constants, *(more or [])])});"

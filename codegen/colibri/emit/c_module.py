@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from colibri.emit.c_batch import linear_batch, linear_chosen
 from colibri.emit.c_linear import ELEMENT, linear
 from colibri.emit.literals import float_literal
 from colibri.graph.coding import Coding, WeightFormat
@@ -348,8 +349,18 @@ class CScope:
         self.line(f"{name}({self.floats(out)}, {self.weight(slot)}, {operand});")
 
     def linear(self, layout: MatrixLayout, kind: BufferKind, rows: int, x_stride: int = 0) -> str:
-        """Instance of a matrix product; see `c_linear.linear`."""
+        """Instance of a matrix product; see `c_linear.linear` and `c_batch.linear_batch`."""
+        if rows >= self.inputs(layout, kind) > 1:
+            return linear_batch(self, layout, kind, x_stride, rows)
         return linear(self, layout, kind, rows, x_stride)
+
+    def linear_chosen(self, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int) -> str:
+        """Instance of a matrix product with some rows; see `c_batch.linear_chosen`."""
+        return linear_chosen(self, layout, kind, x_stride, top_k)
+
+    def inputs(self, layout: MatrixLayout, kind: BufferKind) -> int:
+        """How many inputs the dot kernel multiplies with a tile at once."""
+        return self._instances.kernels.inputs(layout.coding, kind)
 
     def row_scale(self, layout: MatrixLayout) -> str:
         """The rows' scales: fp32, or its upper 16 bits."""

@@ -28,6 +28,7 @@ class Tile:
         order: of the tile's weights; empty for row by row, see `pack.Order`.
         group_sums: whether the kernel takes the sum of every 32 activations besides.
         any_group: whether a kernel of 4-bit weights takes the columns of a group, and so serves larger groups too.
+        inputs: how many inputs its header can multiply a tile with at once.
     """
 
     rows: int
@@ -35,6 +36,7 @@ class Tile:
     order: str = ""
     group_sums: bool = False
     any_group: bool = False
+    inputs: int = 1
 
 
 class KernelSet:
@@ -94,6 +96,10 @@ class KernelSet:
         if self.wide_activations and activations is BufferKind.Q8 and self.folder(stem) not in self._wide:
             return dot_kernel(coding, BufferKind.Q16)
         return stem
+
+    def inputs(self, coding: Coding, activations: BufferKind) -> int:
+        """How many inputs the dot kernel can multiply a tile with at once; 1 for one after the other."""
+        return 1 if coding.outliers else self.tile(coding, activations).inputs
 
 
 def call_graph(headers: Iterable[Path]) -> dict[str, frozenset[str]]:

@@ -40,11 +40,12 @@ int main(void) { return puts("hello") < 0; }
 
 _AVX512 = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 
-# What `-march=x86-64-vN` takes for granted, by the names in /proc/cpuinfo.
-_X86_LEVELS = {
+# What options take for granted, by the names in /proc/cpuinfo.
+_X86_FEATURES = {
     "-march=x86-64-v2": ("cx16", "lahf_lm", "popcnt", "sse4_2", "ssse3"),
     "-march=x86-64-v3": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
     "-march=x86-64-v4": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", *_AVX512),
+    "-mavx512vnni": ("avx512_vnni",),
 }
 _FP32_BITS = 32  # of __riscv_flen, the width of the floating-point registers
 _ARM_FP32 = 1 << 2  # of __ARM_FP, where bit n stands for a width of 8 << n bits (Arm C Language Extensions)
@@ -291,7 +292,7 @@ def _examine_host(board: Board) -> EmulatorProbe:
     found = f"{platform.system()} on {arch}"
     if platform.system() != "Linux" or arch != board.cpu.arch:
         return EmulatorProbe(found, f"this machine is {found}, not Linux on {board.cpu.arch}")
-    needed = [feature for flag in board.toolchain.flags for feature in _X86_LEVELS.get(flag, ())]
+    needed = [feature for flag in board.toolchain.flags for feature in _X86_FEATURES.get(flag, ())]
     missing = sorted(set(needed) - _host_features())
     return EmulatorProbe(found, f"this processor has no {', '.join(missing)}" if missing else "")
 

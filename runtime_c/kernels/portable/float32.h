@@ -65,6 +65,34 @@ static inline float colibri_choose(bool condition, float a, float b)
     return colibri_from_bits((colibri_bits(a) & mask) | (colibri_bits(b) & ~mask));
 }
 
+/* The larger one. A branch would make the time depend on the data; Thumb-2 has moves under a condition. */
+static inline uint32_t colibri_most(uint32_t a, uint32_t b)
+{
+#ifdef __thumb2__
+    return b > a ? b : a;
+#else
+    return a ^ ((a ^ b) & -(uint32_t)(b > a));
+#endif
+}
+
+static inline int32_t colibri_larger(int32_t a, int32_t b)
+{
+#ifdef __thumb2__
+    return b > a ? b : a;
+#else
+    return a ^ ((a ^ b) & -(int32_t)(b > a));
+#endif
+}
+
+static inline uint32_t colibri_least(uint32_t a, uint32_t b)
+{
+#ifdef __thumb2__
+    return b < a ? b : a;
+#else
+    return a ^ ((a ^ b) & -(uint32_t)(b < a));
+#endif
+}
+
 /* Outputs carry one NaN, since its sign and payload differ between processors. */
 static inline float colibri_canonical(float x)
 {

@@ -12,34 +12,6 @@
 
 #define COLIBRI_QUIET 0x1p-100f
 
-/* The larger one. A branch would make the time depend on the data; Thumb-2 has moves under a condition. */
-static inline uint32_t colibri_most(uint32_t a, uint32_t b)
-{
-#ifdef __thumb2__
-    return b > a ? b : a;
-#else
-    return a ^ ((a ^ b) & -(uint32_t)(b > a));
-#endif
-}
-
-static inline int32_t colibri_larger(int32_t a, int32_t b)
-{
-#ifdef __thumb2__
-    return b > a ? b : a;
-#else
-    return a ^ ((a ^ b) & -(int32_t)(b > a));
-#endif
-}
-
-static inline uint32_t colibri_least(uint32_t a, uint32_t b)
-{
-#ifdef __thumb2__
-    return b < a ? b : a;
-#else
-    return a ^ ((a ^ b) & -(uint32_t)(b < a));
-#endif
-}
-
 /* The largest magnitude; NaN counts as 0. Magnitudes are ordered like their bits, which need no branch to compare. */
 static inline float colibri_largest(const float *x, int k)
 {

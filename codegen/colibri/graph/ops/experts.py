@@ -48,6 +48,8 @@ class Experts(Op):
         hidden_kind: how the hidden values go into ``down``.
         hidden_qmax: largest magnitude of the quantised hidden values.
         weigh_input: the route's weight multiplies an expert's input, not its output.
+        grouped: the C takes all rows that chose an expert together, so that its weights are read once a call; no bit
+            depends on it.
         clipped: alpha and limit, where the hidden values are `float32.clipped_swiglu` of gate and up.
     """
 
@@ -65,6 +67,7 @@ class Experts(Op):
     hidden_qmax: int = 0
     clipped: tuple[float, float] | None = None
     weigh_input: bool = False
+    grouped: bool = False
 
     @property
     def gated(self) -> bool:
@@ -78,15 +81,18 @@ class Experts(Op):
         return (self.out,)
 
     def scratch(self) -> tuple[Buffer, ...]:
-        buffers = [Buffer("expert_hidden", BufferKind.FLOAT, self.hidden, fixed_rows=1)]
+        rows = 0 if self.grouped else 1
+        buffers = [Buffer("expert_hidden", BufferKind.FLOAT, self.hidden, rows)]
+        if self.grouped:
+            buffers.append(Buffer("expert_slots", BufferKind.INT32, 1))
         if self.gated:
-            buffers.append(Buffer("expert_gate", BufferKind.FLOAT, self.hidden, fixed_rows=1))
+            buffers.append(Buffer("expert_gate", BufferKind.FLOAT, self.hidden, rows))
         if self.weigh_input:
             width = self.width if self.input_kind is BufferKind.FLOAT else 1
             buffers.append(Buffer("expert_input", BufferKind.FLOAT, width, fixed_rows=1))
-        buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, fixed_rows=1))
+        buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, rows))
         if self.hidden_kind is not BufferKind.FLOAT:
-            buffers.append(Buffer(f"expert_hidden_{self.hidden_kind}", self.hidden_kind, self.hidden, fixed_rows=1))
+            buffers.append(Buffer(f"expert_hidden_{self.hidden_kind}", self.hidden_kind, self.hidden, rows))
         return tuple(buffers)
 
     def experts(self) -> tuple[dict[str, str], ...]:
@@ -168,6 +174,9 @@ class Experts(Op):
     def emit(self, c: CScope) -> None:
         c.kernel("experts")
         c.kernel("float32")
+        if self.grouped and c.rows > 1:
+            self._emit_grouped(c)
+            return
         each, route = c.each, c.route(self.route)
         lines = []
         first, last = ("0", str(self.top_k)) if c.rows == 1 else (f"row * {self.top_k}", f"(row + 1) * {self.top_k}")
@@ -180,6 +189,38 @@ class Experts(Op):
         lines.append(f"    {combine}({out}, {down}, {weight}, slot == {first});")
         lines.append("}")
         for line in each.loop(lines):
+            c.line(line)
+
+    def _emit_grouped(self, c: CScope) -> None:
+        """Expert by expert, in ascending index: each with all rows that chose it."""
+        route, layouts, x = c.route(self.route), c.expert(), c.quantised(self.x)
+        slots, hidden, down = c.integers("expert_slots"), c.floats("expert_hidden"), c.floats("expert_down")
+        q = c.quantised(f"expert_hidden_{self.hidden_kind}")
+        lines = [
+            f"const uint32_t count = colibri_slots_of({slots}, {route.index}, {c.rows * self.top_k}, index);",
+            f"const uint8_t *const expert = {c.expert_weights('index')};",
+        ]
+        for part in ("gate", "up") if self.gated else ("up",):
+            target = c.floats("expert_gate") if part == "gate" else hidden
+            product = c.linear_chosen(layouts[part].layout, self.input_kind, x.stride, self.top_k)
+            operands = f"{x.integers}, {x.scale}, {slots}, count"
+            lines.append(f"{product}({target}, {_at('expert', layouts[part].offset)}, {operands});")
+        own = f"{hidden} + i * {self.hidden}"
+        lines.append("for (uint32_t i = 0; i < count; i++) {")
+        if self.gated:
+            gate = c.gate(self.activation, self.hidden, self.clipped)
+            lines.append(f"    {gate}({own}, {c.floats('expert_gate')} + i * {self.hidden});")
+        elif self.activation != "identity":
+            lines.append(f"    {c.activate(self.activation, self.hidden)}({own});")
+        quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, 1)
+        lines += [f"    {quantiser}({q.integers} + i * {q.stride}, {q.scale} + i, {own});", "}"]
+        product = c.linear_chosen(layouts["down"].layout, self.hidden_kind, q.stride, 0)
+        lines.append(f"{product}({down}, {_at('expert', layouts['down'].offset)}, {q.integers}, {q.scale}, count);")
+        lines.append("for (uint32_t i = 0; i < count; i++) {")
+        out = f"{c.floats(self.out)} + {slots}[i] / {self.top_k} * {self.width}"
+        weight, first = f"{route.weight}[{slots}[i]]", f"{slots}[i] % {self.top_k} == 0"
+        lines += [f"    {self._combine(c)}({out}, {down} + i * {self.width}, {weight}, {first});", "}"]
+        for line in (f"for (uint32_t index = 0; index < {len(self.kept)}; index++) {{", *_indented(lines), "}"):
             c.line(line)
 
     def _combine(self, c: CScope) -> str:
@@ -229,6 +270,10 @@ class Experts(Op):
         linear = c.linear(layouts["down"].layout, self.hidden_kind, 1)
         lines.append(f"{linear}({c.floats('expert_down')}, {_at('expert', layouts['down'].offset)}, {inner});")
         return lines
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _at(pointer: str, offset: int) -> str:

@@ -1,0 +1,84 @@
+"""Write matrix products of many rows: kernels that multiply a tile of weights with several inputs at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from colibri.emit.c_linear import dot_call, instance_name, row_count, scale_arguments, store_name
+from colibri.graph.graph import BufferKind
+from colibri.passes.kernels import scheme_name
+from colibri.passes.pack import MatrixLayout
+
+if TYPE_CHECKING:
+    from colibri.emit.c_module import CScope
+
+
+def linear_batch(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, rows: int) -> str:
+    """Instance of ``y[rows][n] = x[rows][k] W^T + bias``, x quantised; it takes ``(y, w, x, x_scale)``.
+
+    Its name is returned. A tile of weights is read once and meets all rows.
+    """
+    return _instance(c, layout, kind, x_stride, rows=rows)
+
+
+def linear_chosen(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int) -> str:
+    """The same for the rows of x to which slots of a route belong: ``(y, w, x, x_scale, slots, count)``.
+
+    Args:
+        top_k: slots of a row; 0 if x has the wanted rows alone, one behind the other: ``(y, w, x, x_scale, count)``.
+    """
+    return _instance(c, layout, kind, x_stride, top_k=top_k)
+
+
+def _instance(
+    c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, *, rows: int = 0, top_k: int = 0
+) -> str:
+    n, k, tile, at_once = layout.n, layout.k, layout.tile_rows, c.inputs(layout, kind)
+    stem, element, store = c.dot_kernel(layout.coding, kind), c.element(kind), store_name(layout)
+    c.kernel("linear")
+    c.kernel(stem)
+    scales, sums = scale_arguments(c, layout), "int64_t" if store == "colibri_store_wide" else "int32_t"
+    count = str(rows) if rows else "count"
+
+    def place(row: str) -> str:
+        """Of a row in x and x_scale."""
+        return f"slots[{row}] / {top_k}" if top_k else f"({row})" if " " in row else row
+
+    def stored(row: str, own: str) -> str:
+        y = f"y + {f'({row})' if ' ' in row else row} * {n} + n"
+        return f"{store}({y}, {own}, {scales}, x_scale[{place(row).strip('()')}], {row_count(layout)});"
+
+    own = f"x + {place('row')} * {x_stride}"
+    body = [
+        f"for (int n = 0; n < {n}; n += {tile}) {{",
+        "    uint32_t row = 0;",
+        f"    for (; row + {at_once} <= {count}; row += {at_once}) {{",
+        f"        const {element} *inputs[{at_once}];",
+        f"        for (uint32_t i = 0; i < {at_once}; i++) {{",
+        f"            inputs[i] = x + {place('row + i')} * {x_stride};",
+        "        }",
+        f"        {sums} sum[{at_once * tile}];",
+        f"        {dot_call(layout, f'{stem}_inputs', ['inputs'])}",
+        f"        for (uint32_t i = 0; i < {at_once}; i++) {{",
+        f"            {stored('row + i', f'sum + i * {tile}')}",
+        "        }",
+        "    }",
+    ]
+    if not rows or rows % at_once:
+        body += [
+            f"    for (; row < {count}; row++) {{",
+            f"        {sums} sum[{tile}];",
+            f"        {dot_call(layout, stem, [own])}",
+            f"        {stored('row', 'sum')}",
+            "    }",
+        ]
+    body.append("}")
+    params = f"float *restrict y, const uint8_t *restrict w, const {element} *restrict x, const float *restrict x_scale"
+    which = f"x[{count}]"
+    if not rows:
+        params += ", const int32_t *restrict slots, uint32_t count" if top_k else ", uint32_t count"
+        which = f"x[slots[count] / {top_k}]" if top_k else which
+    plus = "" if layout.bias < 0 else " + bias"
+    doc = f"y[{count}][{n}] = {which}[{k}] W[{n}][{k}]^T{plus}, {scheme_name(layout.coding, kind)}"
+    name = instance_name(layout, kind, str(rows) if rows else f"top{top_k}" if top_k else "some")
+    return c.instance(name, doc, params, body)
