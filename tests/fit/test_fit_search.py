@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from small_models import SHAKESPEARE, load_graph
 from synthetic import FLASH, AtOnce, planned, synthetic
@@ -14,6 +15,7 @@ from synthetic import FLASH, AtOnce, planned, synthetic
 from colibri.errors import UsageError
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import opened
+from colibri.fit.predict import Groups
 from colibri.fit.search import Search, front
 from colibri.fit.sizes import Sizes
 from colibri.fit.space import Point, Space, make_space, narrowed
@@ -105,6 +107,30 @@ def test_a_small_budget_is_kept(tmp_path: Path) -> None:
         assert found and search.evaluator.asked <= 12
         looked = [recipe for recipe, part in search.evaluator._found if part is Part.LOOK]
         assert len(looked) == 9
+
+
+def test_mixtures_with_much_more_code_leave_candidates(tmp_path: Path) -> None:
+    """As long as nobody has measured the code of a board's kernels: of what is planned first nothing has room."""
+    space = narrowed(make_space(load_graph(SHAKESPEARE)), (*ONLY[:4], "dropped=0,2,4"))
+    with searching(tmp_path, space, 40) as search:
+        plain = search.sizes
+
+        def sizes(point: Point) -> Sizes | None:
+            found = plain(point)
+            assert found is not None
+            more = 5_000 * (len(set(point[2:6])) - 1) + 90 * sum(
+                index * value for index, value in enumerate(point[-4:])
+            )
+            flash = found.flash + more
+            return msgspec.structs.replace(found, code=found.code + more, flash=flash, flash_over=max(0, flash - FLASH))
+
+        search.sizes = sizes
+        search.single_moves()
+        groups = Groups.make(space, search.weights(), search.harms)
+        for less in range(0, 60_000, 5_000):
+            found = search.promising(groups, 12, FLASH - less)
+            assert len(found) == 12, less
+            assert all((one := sizes(point)) and one.flash <= FLASH - less for point in found)
 
 
 @pytest.mark.parametrize(("budget", "count"), [(12, 1), (32, 4), (48, 4)])

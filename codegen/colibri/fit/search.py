@@ -162,6 +162,7 @@ class Search:
             flash: bytes that they may take.
         """
         outer = [(point, sizes) for point in outer_points(self.space) if (sizes := self.sizes(point))]
+        found: dict[Point, float] = {}
         spare = 0
         for _ in range(_ATTEMPTS):
             pool: list[tuple[float, Point]] = []
@@ -170,13 +171,14 @@ class Search:
                 capacity = (sizes.flash if flash is None else flash) - beside - spare
                 if not sizes.ram_over:
                     pool += groups.best(self.harms, point, capacity, count + _SPARE)
-            chosen = [point for _, point in sorted(pool)[: count + _SPARE]]
-            able = (point for point in chosen if self._has_room(point, flash))
-            if (found := list(itertools.islice(able, count))) or not pool:
-                return found
-            lacks = [sizes.flash - (flash or 0) for point in chosen if (sizes := self.sizes(point))]
-            spare += max(_LEAST_STEP, min(lacks))  # for code, which a mixture has more of
-        return []
+            chosen = sorted(pool)[: count + _SPARE]
+            found |= {point: harm for harm, point in chosen if self._has_room(point, flash)}
+            if len(found) >= count or not pool or flash is None:
+                break
+            planned = (self.sizes(point) for _, point in chosen)
+            lacks = sorted(sizes.flash - flash for sizes in planned if sizes and sizes.flash > flash)
+            spare += max(_LEAST_STEP, lacks[len(lacks) // 2] if lacks else 0)  # for code, which a mixture has more of
+        return sorted(found, key=lambda point: (found[point], point))[:count]
 
     def _has_room(self, point: Point, flash: int | None) -> bool:
         sizes = self.sizes(point)
