@@ -113,7 +113,7 @@ def test_a_board_of_ones_own(tmp_path: Path) -> None:
                 f'["{name}", "portable"]',
                 f"mine.toml:4: kernels[0]: no kernel folder '{name}'; ",
             )
-            for name in ("portable/../portable", "./portable", "/", "..", "dsp", "")
+            for name in ("portable/../portable", "./portable", "/", "..", "dps", "")
         ),
         (
             '"cortex_m"',

@@ -260,7 +260,8 @@ def test_the_recipe_names_every_decision(tmp_path: Path) -> None:
         ORACLE / "mixtral-base", tmp_path / "out", scheme=Scheme.W4A8, context=16, drop={1: {3}}, keep={0: {0, 1}}
     )
     assert json.loads((tmp_path / "out" / "recipe.json").read_text()) == {
-        "schema": 2,
+        "schema": 3,
+        "checkpoint": "9614b843ef919b8400f8fdcd3f68e354be712c9774d5d9d0aa7d68fed77e9d5a",
         "scheme": "w4a8",
         "kv": "f32",
         "context": 16,
