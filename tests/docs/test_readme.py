@@ -19,6 +19,15 @@ from colibri.graph.ops import Router
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMPILER = "12.2"  # that the sizes and instruction counts of the pages were measured with
+CORES = {
+    "nucleo-h743zi": "on Cortex-M4 and M7",
+    "mps3-an547": "on M55",
+    "stm32f205": "on M3",
+    "raspberry-pi-pico": "on M0+",
+    "riscv-virt-rv32imac": "on RV32",
+    "riscv-virt-rv64gcv": "with RISC-V vectors of 128 bits",
+    "raspberry-pi-5": "on Cortex-A76",
+}
 
 
 def transcript() -> dict[str, tuple[list[str], str]]:
@@ -71,6 +80,21 @@ def test_the_examples_are_counted() -> None:
     folders = [Checkpoint.open(path.parent) for path in sorted((ROOT / "examples").rglob("config.json"))]
     families = [import_graph(folder, ImportOptions()).family for folder in folders]
     assert [families.count("mixtral"), families.count("moe_mlp")] == [numbers[word] for word in said.groups()]
+
+
+def test_figures_of_the_dot_products_are_those_of_their_page() -> None:
+    """`CORES` names each core as the README does, and a board of docs/kernels.md that has it."""
+    page = (ROOT / "docs/kernels.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S+) \| [^|]+ \| (w[48]a8) \| [^|]+ \| [^|]+ \| ([\d.]+) ", page, re.MULTILINE)
+    sums = {(board, scheme): figure for board, scheme, figure in rows}
+    (said,) = re.findall(r"^- \*\*Dot products .*?\n(?=- )", README, re.DOTALL | re.MULTILINE)
+    said = " ".join(said.split())
+    for board, words in CORES.items():
+        assert f"{sums[board, 'w8a8']} {words}" in said
+    assert sums["stm32f405", "w8a8"] == sums["nucleo-h743zi", "w8a8"]
+    assert f"({sums['stm32f405', 'w4a8']} in `w4a8`)" in said
+    assert sums["stm32f405", "w4a8"] == sums["nucleo-h743zi", "w4a8"]
+    assert len(re.findall(r"\d\.\d\d", said)) == len(CORES) + 1
 
 
 def test_the_page_of_the_examples_has_their_parameters() -> None:
