@@ -8,6 +8,7 @@ import tomllib
 import pytest
 from dot_programs import BOARDS
 
+from colibri.boards.load import board_names, load_board
 from colibri.paths import data_folder
 
 ROOT = data_folder("runtime_c") / "kernels"
@@ -22,6 +23,11 @@ def tiles_of(folder: str) -> dict[str, dict[str, int | str]]:
 
 def test_every_folder_is_tested_on_a_board() -> None:
     assert set(FOLDERS) == set(BOARDS)
+
+
+def test_kernels_for_registers_of_32_bits_are_for_boards_that_have_these() -> None:
+    boards = [board for board in map(load_board, board_names()) if "rv32im" in board.kernels]
+    assert {board.cpu.arch for board in boards} == {"riscv32"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
