@@ -27,11 +27,13 @@ class InstructionCount:
         per_call: instructions of one token (mean over positions 0 to 15) or of one call of forward, those of the
             compiler's helpers included.
         unit: ``token`` or ``call of N samples``.
+        at: the positions that it is a mean of, in words; empty for calls.
         by_function: instructions per call, the most expensive first.
     """
 
     per_call: int
     unit: str
+    at: str
     by_function: dict[str, int]
 
 
@@ -66,6 +68,7 @@ def count_instructions(
     return InstructionCount(
         per_call=round(sum(one.instructions for one in measured.inferences) / calls),
         unit="token" if tokens else f"call of {package.batch} sample{plural}",
+        at=f"positions 0 to {calls - 1}" if tokens else "",
         by_function={
             name: round(count / calls) for name, count in sorted(totals.items(), key=lambda item: (-item[1], item[0]))
         },

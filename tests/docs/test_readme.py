@@ -97,6 +97,14 @@ def test_figures_of_the_dot_products_are_those_of_their_page() -> None:
     assert len(re.findall(r"\d\.\d\d", said)) == len(CORES) + 1
 
 
+def test_the_last_position_takes_what_the_page_on_profiles_says() -> None:
+    page = (ROOT / "docs/profile.md").read_text(encoding="utf-8")
+    said = re.search(r"At position (\d+), .*? takes ([\d,]+) instructions", " ".join(README.split()))
+    assert said is not None
+    demo = page.split("| shakespeare-moe, w4a8, nucleo-h743zi ")[1].splitlines()[1]
+    assert demo.startswith(f"| | position {said[1]} | {said[2]} |")
+
+
 def test_the_page_of_the_examples_has_their_parameters() -> None:
     page = (ROOT / "examples/README.md").read_text(encoding="utf-8")
     for path in sorted((ROOT / "examples/load-moe").iterdir()):

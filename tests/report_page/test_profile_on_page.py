@@ -25,6 +25,7 @@ def test_instructions_are_not_called_time() -> None:
     text = Elements(render_page(sample_report(), sample_package(), profile=sample_profile())).text
     assert "Instructions, not time" in text
     assert "4,000 executed instructions for a token at position 63" in text
+    assert "4,000 for a token at position 63, " in text
     assert "counted in mps2-an500, which proves the core (board's core: Cortex-M7)" in text
     assert "an estimate from documents, not measured" in text and "at least 1.25 ms at 400 MHz" in text
     assert "prompt of 4, each token500" in text

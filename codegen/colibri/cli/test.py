@@ -49,7 +49,9 @@ def command(
         if result.memory is not None:
             click.echo(f"  memory: {result.memory}")
         if result.instructions is not None:
-            click.echo(f"  {result.instructions.per_call:,} instructions per {result.instructions.unit}")
+            count = result.instructions
+            at = f" at {count.at}" if count.at else ""
+            click.echo(f"  {count.per_call:,} instructions per {count.unit}{at}")
 
     results = check_package(
         package,

@@ -266,7 +266,7 @@ def _cards(report: Report, tiles: list[Tile], pictures: Sequence[Lifetimes], pro
         cards.append(Card("Stack bound", f"{stack.program.bytes + stack.exception:,}", "bytes", note, level))
     if profile is not None:
         cost = profile.positions[-1]
-        note = f"for a {profile.unit}"
+        note = f"for a {profile.unit}" + (f" at position {cost.position:,}" if profile.unit == "token" else "")
         if cost.macs:
             note += f", {cost.instructions / cost.macs:.2f} per multiply-add"
         cards.append(Card("Instructions", f"{cost.instructions:,}", "", note))
