@@ -112,6 +112,34 @@ def test_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (decode["name"], decode["samples"]) == ("decode", 6)
 
 
+def test_a_call_that_was_never_made_has_no_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Behind a prompt that fills the context nothing is decoded."""
+    package = generated(tmp_path, TOKENS, HOST_BOARD, "--context", "1")
+    (prefill,) = measured(capsys, package, "--runs", "2")["series"]
+    assert (prefill["name"], prefill["items"], prefill["samples"]) == ("prefill", 1, 2)
+    assert main(["bench", str(package), "--runs", "2"]) == 0
+    assert "decode" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ('{\\"schema\\": 2}', "its bench program writes schema 2, this Colibri reads 1"),
+        ('{\\"schema\\": 1}', "its bench program wrote no measurements: Object missing required field `model`"),
+        ("tokens", "its bench program wrote no measurements: JSON is malformed"),
+        ("", "its bench program wrote no measurements: Input data was truncated"),
+    ],
+)
+def test_a_program_of_another_colibri(
+    written: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = generated(tmp_path, SENSOR)
+    (package / "app/bench.c").write_text(f'#include <stdio.h>\n\nint main(void) {{ fputs("{written}", stdout); }}\n')
+    assert main(["bench", str(package)]) == 5
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and words in err and "generate the package again" in err
+
+
 def test_the_program_alone(tmp_path: Path) -> None:
     package = generated(tmp_path, SENSOR)
     subprocess.run(["ninja", "-C", str(package), "build/bench.elf"], check=True, capture_output=True)

@@ -77,6 +77,7 @@ class Bench(msgspec.Struct, frozen=True, omit_defaults=True):
         clock_ns: the least that two looks at the clock are apart; it is part of every time.
         warm_up_runs: that were not measured.
         runs: that were: a prompt and the tokens behind it, or one call of forward.
+        series: of the calls that were made; where the context is 1 nothing is decoded.
         spin: None when it was not asked for.
     """
 

@@ -22,6 +22,10 @@ from colibri.toolchain.probe import examine_emulator
 _USAGE = 2  # exit code of the program
 
 
+class _Head(msgspec.Struct, frozen=True):
+    schema: int
+
+
 @dataclass(frozen=True)
 class Asked:
     """What to measure; what is None the program decides.
@@ -100,8 +104,22 @@ def run_bench(folder: Path, package: Package, asked: Asked) -> Bench:
         raise UsageError(said, where=shown(str(folder), 300))
     if process.returncode:
         raise EmulatorFailed(said or f"the bench program ended with {process.returncode}", where=package.board.id)
-    bench = msgspec.json.decode(output, type=Bench)
-    if bench.schema != SCHEMA:
-        what = f"its bench program writes schema {bench.schema}, this Colibri reads {SCHEMA}"
-        raise BadInput(what, where=shown(str(folder), 300), hint="generate the package again")
-    return bench
+    bench = _read(output, shown(str(folder), 300))
+    return msgspec.structs.replace(bench, series=tuple(one for one in bench.series if one.samples))
+
+
+def _read(output: bytes, where: str) -> Bench:
+    """What the program wrote.
+
+    Raises:
+        BadInput: the program is of another Colibri, or was changed.
+    """
+    try:
+        schema = msgspec.json.decode(output, type=_Head).schema
+        if schema == SCHEMA:
+            return msgspec.json.decode(output, type=Bench)
+    except msgspec.DecodeError as error:
+        what = f"its bench program wrote no measurements: {error}"
+    else:
+        what = f"its bench program writes schema {schema}, this Colibri reads {SCHEMA}"
+    raise BadInput(what, where=where, hint="generate the package again")
