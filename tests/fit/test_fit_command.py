@@ -95,6 +95,19 @@ def test_what_is_refused(
     assert not (tmp_path / "p").exists()
 
 
+def test_a_folder_of_somebody_else_is_refused_before_the_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "mine.txt").write_text("mine")
+    arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "2048"]
+    for name in ("letters", "letters/mine.txt"):
+        assert main([*arguments, "--calibrate", "none", "-o", str(tmp_path / name)]) == 5
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and "exists and is not a Colibri package; choose another with -o" in err
+    assert [path.name for path in tmp_path.rglob("*")] == ["letters", "mine.txt"]  # and no journal
+
+
 def test_what_fits_nothing_says_what_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "8192", "--dry-run"]
     arguments += ["--executor", "synthetic:make", "--budget", "60", "-o", str(tmp_path / "p"), "--calibrate", "none"]

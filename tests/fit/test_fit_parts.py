@@ -107,6 +107,10 @@ def test_fewer_values_by_name() -> None:
         ("expert=w4", "there is no axis 'expert'; did you mean 'experts'?"),
         ("kv", "is not AXIS=VALUE"),
         ("kv=f17", "kv has no 'f17'; did you mean 'f16'?"),
+        ("experts=w99", "--only experts=w99: 0.experts has no 'w99'; a coding without activations, such as w8"),
+        ("experts=w4a8", "0.experts has no 'w4a8'"),
+        ("head=w4,,w3", "head has no ''"),
+        ("experts=w4:drop=0.1", "0.experts has no 'w4:drop=0.1'"),
     ],
 )
 def test_axes_that_cannot_be_meant(only: str, words: str) -> None:

@@ -97,6 +97,7 @@ def command(
 
     from colibri.boards.load import load_board
     from colibri.cli.progress import progress_bar
+    from colibri.emit.writer import replaceable_output
     from colibri.fit.fit import Request, search
     from colibri.fit.search import COUNTED
     from colibri.toolchain.find import find_toolchain
@@ -107,10 +108,13 @@ def command(
         refuse_unwritable(html)
     profile = with_toolchain(load_board(board), sysroot, cflag)
     installed = None if dry_run else find_toolchain(profile, toolchain)
+    folder = output or default_output(checkpoint, board)
+    if not dry_run:
+        replaceable_output(folder)
     request = Request(
         checkpoint=checkpoint,
         board=profile,
-        out=output or default_output(checkpoint, board),
+        out=folder,
         calibration=calibration or "",
         **asked,
     )

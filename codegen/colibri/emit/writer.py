@@ -32,15 +32,13 @@ def write_package(folder: Path, contents: Contents, progress: Progress = unseen)
         BadInput: ``folder`` exists and is not a package, or holds files of somebody else; or a weight cannot be used.
         UsageError: no folder can be made there, or another command works in it.
     """
-    folder = resolved_output(folder)
+    folder = replaceable_output(folder)
     try:
-        _refuse_what_is_not_ours(folder)
         fresh = [parent for parent in folder.parents if not parent.exists()]
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=".colibri-", dir=folder.parent))
     except OSError as error:
-        what = f"cannot be made: {error.strerror}"
-        raise UsageError(what, where=str(folder), hint="choose another with -o") from None
+        raise _cannot_be_made(folder, error) from None
     try:
         beside.chmod(0o755)
         _fill(beside, contents, progress)
@@ -55,6 +53,21 @@ def write_package(folder: Path, contents: Contents, progress: Progress = unseen)
                     parent.rmdir()
 
 
+def replaceable_output(folder: Path) -> Path:
+    """The folder as `resolved_output` has it, where `write_package` may put a package: to be asked before long work.
+
+    Raises:
+        BadInput: it exists and is not a package, or holds files of somebody else.
+        UsageError: no folder can be made there.
+    """
+    folder = resolved_output(folder)
+    try:
+        _refuse_what_is_not_ours(folder)
+    except OSError as error:
+        raise _cannot_be_made(folder, error) from None
+    return folder
+
+
 def resolved_output(folder: Path) -> Path:
     """The folder without links and dots.
 
@@ -65,12 +78,16 @@ def resolved_output(folder: Path) -> Path:
         real = folder.resolve()
         broken = next((one for one in (folder, *folder.parents) if one.is_symlink() and not one.exists()), None)
     except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "its links go in a circle"
-        raise UsageError(f"cannot be made: {reason}", where=str(folder), hint="choose another with -o") from None
+        raise _cannot_be_made(folder, error) from None
     if broken is not None:
         hint = "make the folder that it is to point to, or choose another with -o"
         raise UsageError("is a link to nothing", where=str(broken), hint=hint)
     return real
+
+
+def _cannot_be_made(folder: Path, error: OSError | RuntimeError) -> UsageError:
+    reason = error.strerror if isinstance(error, OSError) else "its links go in a circle"
+    return UsageError(f"cannot be made: {reason}", where=str(folder), hint="choose another with -o")
 
 
 _OURS = frozenset(

@@ -11,6 +11,7 @@ from colibri.boards.words import nearest
 from colibri.errors import UsageError, shown
 from colibri.graph.graph import Graph, ModelKind, Op, StateType, TensorClass
 from colibri.graph.ops import Experts, Linear
+from colibri.graph.scheme import Scheme
 from colibri.graph.weights import Vector
 
 # The widest first. Activations are a matter of their own.
@@ -199,13 +200,25 @@ def narrowed(space: Space, only: Sequence[str]) -> Space:
 
 def _chosen(axis: Axis, values: list[str], where: str) -> tuple[str, ...]:
     """In the order of the axis, those that it does not list behind them."""
-    if axis.kind is Kind.CODING:  # any coding may be asked for; whether there is such a one the recipe says
+    if axis.kind is Kind.CODING:  # any coding may be asked for
+        for value in values:
+            _refuse_no_coding(axis, value, where)
         known = [value for value in axis.values if value in values]
         return (*known, *(value for value in dict.fromkeys(values) if value not in known))
     for value in values:
         if value not in axis.values:
             raise UsageError(f"{axis.name} has no '{shown(value, 40)}'", where=where, hint=nearest(value, axis.values))
     return tuple(value for value in axis.values if value in values)
+
+
+def _refuse_no_coding(axis: Axis, value: str, where: str) -> None:
+    try:
+        Scheme.parse(scheme(value, "a8"))
+    except UsageError:
+        what = f"{axis.name} has no '{shown(value, 40)}'"
+        raise UsageError(
+            what, where=where, hint=f"a coding without activations, such as {', '.join(CODINGS)}"
+        ) from None
 
 
 def _classes(graph: Graph) -> list[tuple[str, tuple[TensorClass, ...]]]:
