@@ -28,6 +28,7 @@ ANY_HASH = "0" * 32  # in place of `recipe_hash` where only sizes matter
 _FILE_BYTES = 1 << 24
 _MOST_RULES = 10_000
 _MOST_NUMBER = 1 << 20
+_AGAIN = "generate the package again with the options that made it"
 _HINT = "a recipe is the recipe.json of a package, see docs/recipes.md"
 
 
@@ -105,7 +106,7 @@ def read_recipe(path: Path) -> Options:
     table = parse_object(raw, where=where, hint=_HINT)  # which takes no key twice
     head = decoded(lambda: msgspec.convert(table, _Head), what="is no recipe", where=where, hint=_HINT)
     if head.schema != SCHEMA:
-        raise BadInput(f"recipe schema {head.schema}, this Colibri reads {SCHEMA}", where=where)
+        raise BadInput(f"recipe schema {head.schema}, this Colibri reads {SCHEMA}", where=where, hint=_AGAIN)
     recipe = decoded(lambda: msgspec.convert(table, Recipe), what="is no recipe", where=where, hint=_HINT)
     try:
         return _options(recipe, path, where)

@@ -98,8 +98,9 @@ WHOLE = {"schema": 3, "scheme": "w4a8", "kv": "f32", "context": 8, "dropped_expe
             f"is no recipe for {MIXTRAL}: dropped_experts: layer 0 would keep 1 experts, but its router chooses 2",
         ),
         (json.dumps(WHOLE | {"checkpoint": "cafe"}), "checkpoint 'cafe' is no SHA-256"),
+        (json.dumps(WHOLE | {"schema": 2}), "recipe schema 2, this Colibri reads 3; generate the package again"),
     ],
-    ids=["key", "layer", "zeros", "id", "fold", "merge", "drops", "fingerprint"],
+    ids=["key", "layer", "zeros", "id", "fold", "merge", "drops", "fingerprint", "schema"],
 )
 def test_a_file_that_says_what_cannot_be_meant(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
