@@ -63,8 +63,13 @@ def test_figures_of_the_sensor_model(
     [
         ("stm32f405", "24 of 32 experts, stm32f405", Options(Scheme.W4A8, StateType.F16, context=96, drop=PRUNED)),
         ("nucleo-h743zi", "nucleo-h743zi", Options(Scheme.W4A8, StateType.F16, prefill=8)),
+        (
+            "nucleo-h743zi",
+            "keys and values in int8, nucleo-h743zi",
+            Options(Scheme.W4A8, StateType.I8, prefill=8),
+        ),
     ],
-    ids=["stm32f405", "nucleo-h743zi"],
+    ids=["stm32f405", "nucleo-h743zi", "int8"],
 )
 def test_figures_of_the_language_model(
     board: str,

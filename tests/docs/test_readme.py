@@ -103,6 +103,10 @@ def test_the_last_position_takes_what_the_page_on_profiles_says() -> None:
     assert said is not None
     demo = page.split("| shakespeare-moe, w4a8, nucleo-h743zi ")[1].splitlines()[1]
     assert demo.startswith(f"| | position {said[1]} | {said[2]} |")
+    int8 = page.split("| shakespeare-moe, w4a8, keys and values in int8, nucleo-h743zi ")[1].splitlines()[1]
+    said_of_int8 = re.search(r"or ([\d,]+) with `--kv int8`", README)
+    assert said_of_int8 is not None
+    assert int8.startswith(f"| | position {said[1]} | {said_of_int8[1]} |")
 
 
 def test_the_page_of_the_examples_has_their_parameters() -> None:
