@@ -198,6 +198,18 @@ def test_another_processor_is_refused_before_and_in_the_emulator(
     assert done.stderr == "bench: this is QEMU: its times say nothing of the board\n"
 
 
+@pytest.mark.parametrize("command", ["bench", "test"])
+def test_without_its_compiler(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = generated(tmp_path, SENSOR)
+    capsys.readouterr()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main([command, str(package)]) == 4
+    out, err = capsys.readouterr()
+    assert out == "" and err == f"colibri: board {HOST_BOARD}: gcc: not installed; sudo apt-get install gcc libc6-dev\n"
+
+
 def test_what_is_for_tokens_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     package = generated(tmp_path, SENSOR)
     assert "--prompt: is for models of tokens" in refusal(capsys, package, "--prompt", "3")

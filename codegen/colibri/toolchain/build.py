@@ -15,6 +15,7 @@ from colibri.boards.profile import Board, Holds
 from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, in_bytes, lack_of_room, no_room
 from colibri.package import FILE_NAME, load_package
 from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_BIN, PRODUCT_HEX, PRODUCT_UF2, product_targets
+from colibri.toolchain.find import install_hint
 from colibri.toolchain.places import compiler_of, path_for
 from colibri.toolchain.raw_image import write_raw_image
 from colibri.toolchain.uf2 import write_uf2
@@ -61,7 +62,7 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
         BuildFailed: the compiler or the linker failed for another reason; the message holds its first errors.
         DoesNotFit: the product fits but another image, which ran alongside, does not; or it would reach into another
             region, and the compiler is zig, which has no way to link such an image.
-        ToolMissing: no ninja.
+        ToolMissing: no ninja, or not the compiler that the package is for.
         UsageError: nothing can be written there, or the disk is full.
     """
     _unlink(folder / OVERSIZE)
@@ -72,6 +73,7 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
     failures = _failures(done.stdout)
     broken = [text for text in failures.values() if not (_OVERFLOW.search(text) or _TOO_LARGE.search(text))]
     if broken or not failures:
+        _refuse_without_compiler(folder)
         hint = f"run ninja there to see all of it{_added_options(folder)}"
         raise BuildFailed(_errors("\n".join(broken) or done.stdout), where=str(folder), hint=hint)
     if PRODUCT not in failures:
@@ -135,6 +137,16 @@ def _refuse_without_room(folder: Path, output: str) -> None:
         error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if error is not None:
         raise no_room(str(folder), error, _HINT)
+
+
+def _refuse_without_compiler(folder: Path) -> None:
+    """A package that was made elsewhere, or before a compiler was removed."""
+    if not (folder / FILE_NAME).is_file():
+        return
+    installed, board = compiler_of(folder), load_package(folder).board
+    if installed.which(installed.compiler.cc[0]) is None:
+        what = f"{installed.compiler.cc[0]}: not installed"
+        raise ToolMissing(what, where=f"board {board.id}", hint=install_hint(board, installed.compiler.family))
 
 
 def _added_options(folder: Path) -> str:
