@@ -156,6 +156,12 @@ def test_the_program_alone(tmp_path: Path) -> None:
     for wrong in (("--runs", "0"), ("--runs", "1x"), ("--seconds",), ("--prompt", "3"), ("--runs", "99999999999")):
         code, out, err = said(*wrong)
         assert (code, out) == (2, "") and err.startswith("bench: ") and "--seconds S" in err
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [package / "build/bench.elf", "--runs", "1", "--json"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "bench: the results could not be written\n")
 
 
 def refusal(capsys: pytest.CaptureFixture[str], package: Path, *options: str) -> str:
