@@ -38,9 +38,9 @@ BOARDS = [
     "kendryte-k210",
     "nrf5340dk",
 ]
-# Of code, for most schemes. Clang's vectoriser unrolls short loops, and others by eights alone; with AArch64's dot product
-# and on x86 the kernels of 8-bit weights are guessed worst. Of the last five and x86-64-v4 few models were measured since
-# their kernels changed.
+# Of code, for most schemes. Clang's vectoriser unrolls short loops, and others by eights alone; with AArch64's dot
+# product and on x86 the kernels of 8-bit weights are guessed worst. Of the last five and x86-64-v4 few models were
+# measured since their kernels changed.
 MOST = {
     "graviton-3": 1000,
     "graviton-4": 1000,
