@@ -154,8 +154,8 @@ int main(void)
             if (sums == NULL) {
                 leave(2);
             }
-            colibri_sum_groups(sums, (const void *)values.data, head.k);
-            KERNEL(sum, (const void *)weights.data, scales.data, (const void *)values.data, sums, head.k, head.group);
+            colibri_sum_groups(sums, x, head.k);
+            KERNEL(sum, (const void *)weights.data, scales.data, x, sums, head.k, head.group);
             release(sums);
 #elif defined GROUPED
             KERNEL(sum, (const void *)weights.data, scales.data, x, head.k);
