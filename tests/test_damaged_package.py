@@ -80,8 +80,8 @@ def set_at(*path: str | int) -> Callable[[Any, Any], None]:
         (("sections", 1, "offset"), -16, "sections[1].offset is -16"),
         (("sections", 1, "bytes"), 1 << 33, "sections[1].bytes is 8589934592"),
         (("memory", "total"), -1, "memory.total is -1"),
-        (("memory", "total"), 1 << 20, "memory.total is 1048576, expected 384"),
-        (("memory", "blocks", 0, "arena"), 1 << 31, "memory.blocks[0].total is 384, expected "),
+        (("memory", "total"), 1 << 20, "memory.total is 1048576, expected 352"),
+        (("memory", "blocks", 0, "arena"), 1 << 31, "memory.blocks[0].total is 352, expected "),
         (("memory", "blocks", 0, "region"), "x", "memory.blocks[0].region is 'x', which is no RAM of the board"),
         (("memory",), {"blocks": [], "total": 0}, "memory.blocks is empty"),
         (

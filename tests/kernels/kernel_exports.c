@@ -1,7 +1,7 @@
 /* kernel_exports.c: the portable kernels as functions of a shared library, for the tests; compiled with AVX2 those of
  * kernels/avx2 where it has them. */
 #ifdef __AVX2__
-#include "kernels/avx2/attention.h"
+#include "kernels/portable/attention.h"
 #include "kernels/avx2/quantise.h"
 #include "kernels/avx2/rms_norm.h"
 #else
