@@ -8,7 +8,7 @@
  * All three stand in one function, whose stack pointer is the same at each: a compiler for these processors moves it
  * where a function begins and ends, and passes the arguments of the calls here in registers or in a frame that is
  * there. Both become part of that function and use no stack. The depth counts from that stack pointer down to the lowest
- * word that has another value than the pattern; on x86-64 the return address is part of it.
+ * four bytes that have another value than the pattern; on x86-64 the return address is part of it.
  */
 #ifndef COLIBRI_PORT_PAINT_H
 #define COLIBRI_PORT_PAINT_H
@@ -47,16 +47,16 @@ __attribute__((always_inline)) static inline uint32_t painted_depth(void)
 
     __asm__ volatile("leaq -" PAINT_TEXT(PAINT_BYTES) "(%%rsp), %0\n"
                      "1:\n\t"
-                     "cmpq %2, (%0)\n\t"
+                     "cmpl %2, (%0)\n\t"
                      "jne 2f\n\t"
-                     "addq $8, %0\n\t"
+                     "addq $4, %0\n\t"
                      "cmpq %%rsp, %0\n\t"
                      "jb 1b\n"
                      "2:\n\t"
                      "movq %%rsp, %1\n\t"
                      "subq %0, %1"
                      : "=&r"(at), "=&r"(depth)
-                     : "r"((uint64_t)PAINT_PATTERN)
+                     : "r"((uint32_t)PAINT_PATTERN)
                      : "cc", "memory");
     return (uint32_t)depth;
 }

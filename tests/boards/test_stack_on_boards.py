@@ -28,6 +28,8 @@ from colibri.toolchain.build import build
 
 # Only gcc says what frames its functions have.
 OF_GCC = [name for name in COMPILERS if load_board(name).toolchain.family is CompilerFamily.GCC]
+# What assembler code inside a function pushes, only the machine code tells.
+PUSHED_BY_ASSEMBLER = {"armv6m colibri_dot_w8a8": 8}
 BARE = boards_with_models(of_kind(BoardKind.BARE, OF_GCC), of_kind(BoardKind.BARE, OFTEN))
 # Without an emulator that shows stores.
 PAINTED = ["wasm32", "wasm32-simd128", "windows-x86-64", "x86-64-v4"]
@@ -125,7 +127,8 @@ def test_the_machine_code_has_the_frames_that_the_compiler_says(board: str, mode
         pending += [call.target for call in function.calls]
         if function.compiler is not None:
             compared += 1
-            assert (function.name, function.machine.depth) == (function.name, function.compiler.bytes)
+            said = function.compiler.bytes + PUSHED_BY_ASSEMBLER.get(f"{package.board.kernels[0]} {function.name}", 0)
+            assert (function.name, function.machine.depth, function.bytes) == (function.name, said, said)
     assert compared > 25
 
 

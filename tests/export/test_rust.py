@@ -107,11 +107,12 @@ def test_kernels_of_another_processor_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_batch_and_two_blocks_of_memory(tmp_path: Path) -> None:
-    """The STM32F405 with its states in CCM: plain kernels, so that the host can test them."""
-    package, pins = tmp_path / "package", tmp_path / "pins.toml"
+    """The STM32F405 with its states in CCM, and with portable kernels, so that the host can test them."""
+    package, pins, board = tmp_path / "package", tmp_path / "pins.toml", tmp_path / "plain.toml"
     pins.write_text('[memory]\nz = "ccm"\n')
+    board.write_text('inherits = "stm32f405"\nkernels = ["portable"]\n')
     options = ["--batch", "3", "--place", str(pins), "-o", str(package)]
-    assert main(["generate", str(SENSOR), "--board", "stm32f405", *options]) == 0
+    assert main(["generate", str(SENSOR), "--board", str(board), *options]) == 0
     assert main(["export", str(package), "--to", "rust", "-o", str(tmp_path / "rust")]) == 0
     source = (tmp_path / "rust/src/lib.rs").read_text()
     assert "memory_sram: &'m mut MemorySram, memory_ccm: &'m mut MemoryCcm" in source
