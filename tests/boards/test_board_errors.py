@@ -6,67 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from board_files import GOOD, error_of, write
 
 from colibri.boards.load import load_board, read_board
 from colibri.errors import BadInput
 from colibri.paths import data_folder
-
-GOOD = """\
-title = "A board"
-sources = ["its manual"]
-kind = "bare"
-kernels = ["portable"]
-port = "cortex_m"
-stack = 1024
-
-[cpu]
-arch = "arm"
-core = "Cortex-M3"
-fpu = false
-
-[toolchain]
-prefix = "arm-none-eabi-"
-clang_target = "thumbv7m-none-eabi"
-flags = ["-mthumb", "-mcpu=cortex-m3"]
-apt = ["gcc-arm-none-eabi"]
-
-[[memory]]
-name = "flash"
-kind = "flash"
-origin = 0x08000000
-length = 0x10000
-holds = ["code", "weights"]
-
-[[memory]]
-name = "sram"
-kind = "ram"
-origin = 0x20000000
-length = 0x2000
-holds = ["data", "stack", "arena"]
-
-[[emulators]]
-name = "vldiscovery"
-kind = "qemu-system"
-program = "qemu-system-arm"
-args = ["-M", "stm32vldiscovery"]
-proves = "map"
-trap = "bkpt"
-"""
-
-
-def error_of(path: Path) -> str:
-    with pytest.raises(BadInput) as caught:
-        load_board(path)
-    text = str(caught.value)
-    assert "\n" not in text
-    assert caught.value.exit_code == 5
-    return text.replace(f"{path.parent}/", "")
-
-
-def write(folder: Path, text: str, name: str = "mine.toml") -> Path:
-    path = folder / name
-    path.write_text(text)
-    return path
 
 
 def test_a_board_of_ones_own(tmp_path: Path) -> None:
@@ -328,17 +272,6 @@ def test_a_core_that_is_in_no_list(tmp_path: Path) -> None:
     assert load_board(write(tmp_path, text)).cpu.unlisted
 
 
-def test_the_line_is_of_the_file_whose_value_holds(tmp_path: Path) -> None:
-    """A list of one's own hides the inherited one, also where an element of it lacks a key that the other has."""
-    write(tmp_path, GOOD, "_base.toml")
-    own = '[[memory]]\nname = "sram"\nkind = "ram"\n'
-    path = write(tmp_path, f'inherits = "_base"\n{own}')
-    assert error_of(path) == "mine.toml:2: memory[0]: length is missing"
-    assert error_of(write(tmp_path, 'inherits = "_base"\nstack = 8192\n')).startswith("mine.toml:2: stack: 8192 bytes")
-    assert error_of(write(tmp_path, 'inherits = "_base"\n[toolchain]\nprefix = "a b"\n')).startswith("mine.toml:3: ")
-    assert error_of(write(tmp_path, 'inherits = "_base"\n[cpu]\ncore = "Cortex-M4"\n')).startswith("_base.toml:16: ")
-
-
 @pytest.mark.parametrize("old", ["stack =", '"weights"]', "title =", '"A board"', '"portable"', '"stm32vldiscovery"'])
 def test_a_name_of_pages_is_cut(old: str, tmp_path: Path) -> None:
     long = "n" * 50_000
@@ -416,43 +349,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "is not a file" in error_of(tmp_path / "folder.toml")
     (tmp_path / "binary.toml").write_bytes(b"title = '\xff'")
     assert error_of(tmp_path / "binary.toml") == "binary.toml: not UTF-8 text: line 1"
-
-
-# ---- inheritance ----
-
-
-def test_tables_are_merged_and_lists_replaced(tmp_path: Path) -> None:
-    write(tmp_path, GOOD, "_base.toml")
-    derived = (
-        'inherits = "_base"\ntitle = "Derived"\n[cpu]\ncore = "Cortex-M4"\n[toolchain]\nflags = ["-mcpu=cortex-m4"]\n'
-    )
-    board = load_board(write(tmp_path, derived))
-    base = load_board(write(tmp_path, GOOD, "base.toml"))
-    assert (board.title, board.cpu.core, board.cpu.arch) == ("Derived", "Cortex-M4", "arm")
-    assert board.toolchain.flags == ("-mcpu=cortex-m4",)
-    assert board.toolchain.prefix == base.toolchain.prefix
-    assert board.memory == base.memory
-
-
-def test_a_board_of_ones_own_inherits_from_a_family_of_colibri(tmp_path: Path) -> None:
-    text = GOOD.replace('kind = "bare"', 'inherits = "_cortex_m"', 1).replace('arch = "arm"\n', "")
-    text = text.replace('port = "cortex_m"\n', "")
-    board = load_board(write(tmp_path, text))
-    assert (board.kind, board.port, board.cpu.arch) == ("bare", "cortex_m", "arm")
-
-
-def test_a_mistake_in_the_base_is_reported_there(tmp_path: Path) -> None:
-    write(tmp_path, GOOD.replace("stack", "stacks"), "_base.toml")
-    derived = write(tmp_path, 'inherits = "_base"\n')
-    assert error_of(derived).startswith("_base.toml:6: stacks: unknown key")
-    write(tmp_path, GOOD.replace("0x2000\n", "true\n"), "_base.toml")
-    assert error_of(derived) == "_base.toml:30: memory[1].length: expected integer, got boolean"
-
-
-def test_a_circle_of_two(tmp_path: Path) -> None:
-    write(tmp_path, 'inherits = "b"\n', "a.toml")
-    write(tmp_path, 'inherits = "a"\n', "b.toml")
-    assert error_of(tmp_path / "a.toml") == "b.toml:1: inherits: inherits in a circle: 'a' comes back to itself"
 
 
 @pytest.mark.parametrize(

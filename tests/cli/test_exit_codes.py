@@ -96,7 +96,7 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: tuple[str, .
         (("--drop-expert", "0:4"), "--drop-expert: layer 0 has no expert 4; it has [0, 1, 2, 3]"),
         (
             ("--drop-expert", "0:0", "--drop-expert", "0:1", "--drop-expert", "0:2"),
-            "--drop-expert: layer 0 would keep 1 experts, but its router chooses 2; keep more",
+            "--drop-expert: layer 0 would keep 1 expert, but its router chooses 2; keep more",
         ),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
@@ -144,7 +144,7 @@ def test_more_than_the_checkpoint_has(
         ('{"0": [1, 2]}' + " " * (1 << 20), "more than the 1048576 that such a file may have"),
         ('{"0": [9]}', "layer 0 has no expert 9"),
         ('{"7": [0]}', "no experts in layer 7"),
-        ('{"0": [1]}', "would keep 1 experts"),
+        ('{"0": [1]}', "would keep 1 expert"),
         ('{"0": []}', "would keep 0 experts"),
         ('{"0": [-1]}', "layer 0, entry 1 is not the number of an expert"),
     ],

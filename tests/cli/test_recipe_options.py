@@ -62,7 +62,7 @@ def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.Captu
         (
             ("--recipe", "w4a8:merge=" + ",".join(f"0.{i}-0@0.5" for i in range(1, 8))),
             2,
-            "layer 0 would keep 1 experts",
+            "layer 0 would keep 1 expert",
         ),
         (("--scheme", ""), 2, "coding '': is none"),
         (("--recipe", "w4a8", "--scheme", ""), 2, "--scheme beside --recipe: is a part of the recipe"),
@@ -95,7 +95,7 @@ WHOLE = {"schema": 3, "scheme": "w4a8", "kv": "f32", "context": 8, "dropped_expe
         ),
         (
             json.dumps(WHOLE | {"dropped_experts": {"0": [1, 2, 3, 4, 5, 6, 7]}}),
-            f"is no recipe for {MIXTRAL}: dropped_experts: layer 0 would keep 1 experts, but its router chooses 2",
+            f"is no recipe for {MIXTRAL}: dropped_experts: layer 0 would keep 1 expert, but its router chooses 2",
         ),
         (json.dumps(WHOLE | {"checkpoint": "cafe"}), "checkpoint 'cafe' is no SHA-256"),
         (json.dumps(WHOLE | {"schema": 2}), "recipe schema 2, this Colibri reads 3; generate the package again"),

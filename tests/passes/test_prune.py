@@ -142,7 +142,7 @@ def test_down_to_as_many_as_the_router_chooses() -> None:
         ({0: {1}, 1: {9, 7}}, "dropped experts: layer 1 has no expert 7; it has [0, 1, 2, 3]"),
         (
             {1: {0, 1, 2}},
-            "dropped experts: layer 1 would keep 1 experts, but its router chooses 2; keep more",
+            "dropped experts: layer 1 would keep 1 expert, but its router chooses 2; keep more",
         ),
     ],
 )
@@ -176,7 +176,7 @@ def test_impossible_keeps(graph: Graph, keep: dict[int, set[int]], message: str)
 
 
 def test_keeping_too_few_is_found_when_they_are_dropped(graph: Graph) -> None:
-    with pytest.raises(BadInput, match="layer 0 would keep 1 experts, but its router chooses 2"):
+    with pytest.raises(BadInput, match="layer 0 would keep 1 expert, but its router chooses 2"):
         drop_experts(graph, keep_only(graph, {0: {2}}))
 
 
@@ -220,6 +220,6 @@ def test_groups_that_could_not_be_filled_are_the_users_fault() -> None:
     drops = {1: {0, 2}}  # of 4 groups of 2, of which the router opens 2 to choose 3
     for check, where in ((drop_experts, "dropped experts"), (partial(asked_to_drop, where="drop=0.1"), "drop=0.1")):
         error = BadInput if check is drop_experts else UsageError
-        with pytest.raises(error, match=f"{where}: layer 1 would keep 2 experts in some 2 of its groups"):
+        with pytest.raises(error, match=rf"{where}: layer 1 would keep too few experts \(2\) in some 2 of its groups"):
             check(graph, drops)
     assert graph.pruned == {}

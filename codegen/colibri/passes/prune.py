@@ -97,7 +97,8 @@ def _fault(op: Experts, router: Chooser, ids: set[int]) -> BadInput | None:
     """Why a layer cannot do without these experts."""
     left = sum(expert.id not in ids for expert in op.kept)
     if left < op.top_k:
-        what = f"layer {op.layer} would keep {left} experts, but its router chooses {op.top_k}"
+        kept = "1 expert" if left == 1 else f"{left} experts"
+        what = f"layer {op.layer} would keep {kept}, but its router chooses {op.top_k}"
         return BadInput(what, where="dropped experts", hint="keep more")
     if not isinstance(router, GroupedRouter):
         return None
@@ -105,7 +106,7 @@ def _fault(op: Experts, router: Chooser, ids: set[int]) -> BadInput | None:
     if least >= op.top_k:
         return None
     return BadInput(
-        f"layer {op.layer} would keep {least} experts in some {router.groups_kept} of its groups, but its router "
+        f"layer {op.layer} would keep too few experts ({least}) in some {router.groups_kept} of its groups, but its router "
         f"chooses {op.top_k} there",
         where="dropped experts",
         hint="keep more, or drop evenly over the groups",
