@@ -106,8 +106,8 @@ def _fault(op: Experts, router: Chooser, ids: set[int]) -> BadInput | None:
     if least >= op.top_k:
         return None
     return BadInput(
-        f"layer {op.layer} would keep too few experts ({least}) in some {router.groups_kept} of its groups, but its router "
-        f"chooses {op.top_k} there",
+        f"layer {op.layer} would keep too few experts ({least}) in some {router.groups_kept} of its groups, but its "
+        f"router chooses {op.top_k} there",
         where="dropped experts",
         hint="keep more, or drop evenly over the groups",
     )
