@@ -211,6 +211,7 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool =
         "ROWS": f"{name}_ROWS",
         "SUM": C_TYPES[dot.sums],
         **({"SUMS": "1"} if dot.tile.group_sums else {}),
+        **({"ANY_GROUP": "1"} if dot.tile.any_group else {}),
         **({"PLANES": "1"} if dot.planes else {"GROUPED": "1"} if dot.form.format.grouped else {}),
         **({"INPUTS": f"{name}_INPUTS", "VALUE": f"int{8 * np.dtype(dot.dtype).itemsize}_t"} if at_once else {}),
     }
@@ -219,7 +220,7 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool =
     command += [f"-D{name}={value}" for name, value in defines.items()]
     command += [f"-I{data_folder('runtime_c')}", str(Path(__file__).parent / "dot_harness.c"), "-o", str(image)]
     if board.kind is BoardKind.BARE:
-        command += _bare_options(board, emulator, folder)
+        command += bare_options(board, emulator, folder)
     elif not sanitize:
         command.append("-static")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -227,7 +228,7 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool =
     return DotProgram(dot, image, board, emulator, dot.inputs if at_once else 1)
 
 
-def _bare_options(board: Board, emulator: Emulator, folder: Path) -> list[str]:
+def bare_options(board: Board, emulator: Emulator, folder: Path) -> list[str]:
     """The board's own start-up and linker script, and most of its memory for the program's arrays."""
     plan = Plan(Memory((), 0))
     script = folder / "board.ld"

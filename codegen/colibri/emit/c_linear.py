@@ -71,15 +71,25 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, rows: int, x_strid
             f"float *restrict y, const uint8_t *restrict w, const {c.element(kind)} *restrict x, "
             "const float *restrict x_scale"
         )
-    body = [
-        *before,
-        f"for (int n = 0; n < {n}; n += {tile}) {{",
-        *(f"    {line}" for line in each.loop(steps)),
-        "}",
-    ]
+    if not form.floating and wanted.whole and n % tile == 0 and layout.bias < 0 and not layout.tail_count:
+        body = [*before, *each.loop([_whole_call(c, layout, stem, each.at("y", n), operands, each.element("x_scale"))])]
+    else:
+        body = [
+            *before,
+            f"for (int n = 0; n < {n}; n += {tile}) {{",
+            *(f"    {line}" for line in each.loop(steps)),
+            "}",
+        ]
     plus = "" if layout.bias < 0 else " + bias"
     doc = f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}"
     return c.instance(instance_name(layout, kind, str(rows)), doc, params, body)
+
+
+def _whole_call(c: CScope, layout: MatrixLayout, stem: str, y: str, operands: list[str], x_scale: str) -> str:
+    """Call of an integer kernel for the whole matrix."""
+    weights = f"w + {layout.data}, w + {layout.group_scale}, {c.row_scale(layout)}"
+    function = stem.replace("dot_", "linear_")
+    return f"colibri_{function}({y}, {weights}, {', '.join(operands)}, &{x_scale}, {layout.padded_k}, {layout.n});"
 
 
 def instance_name(layout: MatrixLayout, kind: BufferKind, rows: str) -> str:

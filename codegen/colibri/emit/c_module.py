@@ -13,7 +13,7 @@ from colibri.emit.literals import float_literal
 from colibri.graph.coding import Coding, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.weights import Vector
-from colibri.passes.kernels import KernelSet, Tile
+from colibri.passes.kernels import PORTABLE, KernelSet, Tile
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
 
@@ -156,8 +156,13 @@ class Instances:
         self.inner |= {stem} if inner else set()
 
     def order(self) -> list[str]:
-        """The headers as they are included."""
-        return [self.headers[stem] for stem in sorted(self.headers, key=lambda stem: (stem not in self.inner, stem))]
+        """The headers as they are included: those of a processor before portable ones, which include what they need
+        and find it there already."""
+
+        def place(stem: str) -> tuple[bool, bool, str]:
+            return stem not in self.inner, self.kernels.folder(stem) == PORTABLE, stem
+
+        return [self.headers[stem] for stem in sorted(self.headers, key=place)]
 
     def add(self, instance: Instance) -> str:
         """Register an instance; one that differs in a constant alone, such as the epsilon of a norm, gets a number."""

@@ -13,6 +13,7 @@ from colibri.graph.coding import GROUP, Coding, WeightFormat
 from colibri.graph.graph import BufferKind
 from colibri.paths import data_folder
 
+PORTABLE = "portable"  # the folder that has every kernel
 _BITS = {BufferKind.Q8: "a8", BufferKind.Q16: "a16"}
 _FUNCTION = re.compile(
     r"^(?:static|COLIBRI_SHARED|COLIBRI_ASSEMBLY) [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}",
@@ -29,6 +30,7 @@ class Tile:
         group_sums: whether the kernel takes the sum of every 32 activations besides.
         any_group: whether a kernel of 4-bit weights takes the columns of a group, and so serves larger groups too.
         inputs: how many inputs its header can multiply a tile with at once.
+        whole: whether its header has a function for a whole matrix of whole tiles, that stores scaled sums, too.
     """
 
     rows: int
@@ -37,6 +39,7 @@ class Tile:
     group_sums: bool = False
     any_group: bool = False
     inputs: int = 1
+    whole: bool = False
 
 
 class KernelSet:
@@ -94,7 +97,7 @@ class KernelSet:
             whole = self.dot_kernel(replace(coding, group=GROUP), activations)
             stem = whole if self._tiles[self.folder(whole), whole].any_group else stem
         if self.wide_activations and activations is BufferKind.Q8 and self.folder(stem) not in self._wide:
-            return dot_kernel(coding, BufferKind.Q16)
+            return self.dot_kernel(coding, BufferKind.Q16)
         return stem
 
     def inputs(self, coding: Coding, activations: BufferKind) -> int:

@@ -5,14 +5,14 @@
  * b or d, and 256 times that of c less the 8s, are below 2^31 for any activations, so their differences say each exactly.
  * 32 columns of 4 rows take 128 instructions, and about 30 that combine them.
  * Packing: [k / 2] words, 8-byte aligned; a word has two columns. factors: int8 [groups][4], of group columns each, a
- * multiple of 32. x: k values, 8-byte aligned, k a multiple of 32, zero padded. sums: of every 32 activations.
- * |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31.
+ * multiple of 32. x: k values, 8-byte aligned, k a multiple of 32, zero padded. sums: of every 32 activations,
+ * times -8. |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31.
  */
 #ifndef COLIBRI_DOT_W4A16_H
 #define COLIBRI_DOT_W4A16_H
 
-#include <arm_acle.h>
 #include <stdint.h>
+#include "kernels/dsp/group_sums.h"
 #include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A16_ROWS 4
@@ -38,25 +38,6 @@
     "ldrd %[w0], %[w1], [%[w]], #8\n\t" \
     "ldrd %[x0], %[x1], [%[x]], #8\n\t"
 #define COLIBRI_W4A16_FOUR COLIBRI_W4A16_LOAD COLIBRI_W4A16_NEXT("%[w0]", "%[x0]") COLIBRI_W4A16_NEXT("%[w1]", "%[x1]")
-
-typedef uint32_t __attribute__((may_alias)) colibri_two; /* activations */
-
-/* Sums of every 32 activations. */
-COLIBRI_SHARED void colibri_sum_groups(int32_t *restrict sums, const int16_t *restrict x, int k)
-{
-    const colibri_two *restrict pair = (const void *)x;
-    for (; k > 0; k -= 32) {
-        int32_t sum = 0;
-        for (int i = 0; i < 16; i += 4) {
-            sum = __smlad((int16x2_t)pair[i], (int16x2_t)0x00010001, sum);
-            sum = __smlad((int16x2_t)pair[i + 1], (int16x2_t)0x00010001, sum);
-            sum = __smlad((int16x2_t)pair[i + 2], (int16x2_t)0x00010001, sum);
-            sum = __smlad((int16x2_t)pair[i + 3], (int16x2_t)0x00010001, sum);
-        }
-        pair += 16;
-        *sums++ = sum;
-    }
-}
 
 /* sum plus the group's products with its factors. */
 #define COLIBRI_W4A16_ADD                \
@@ -99,7 +80,7 @@ COLIBRI_ASSEMBLY void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], con
                   [t] "=&r"(t), [w0] "=&r"(w0), [w1] "=&r"(w1), [x0] "=&r"(x0), [x1] "=&r"(x1)
                 :
                 : "memory");
-        const uint32_t eights = (uint32_t)*sums++ * 8;
+        const uint32_t eights = (uint32_t)-*sums++;
         const int32_t b = (int32_t)(all - cd * 256 - a - eights * 16) >> 4;
         const int32_t third = (int32_t)(c - eights * 256) >> 8;
         const int32_t d = (int32_t)(cd - eights - (uint32_t)third) >> 4;

@@ -6,13 +6,15 @@
 #define COLIBRI_SHARED_H
 
 /* COLIBRI_ASSEMBLY needs nearly all registers, of which gcc without optimisation leaves too few: it is optimised
- * whatever the level. No float operation may be in it, since gcc then forgets what -O2 alone does not say. */
+ * whatever the level, with what is COLIBRI_INSIDE it. No float operation of C may be in it, since gcc then forgets what
+ * -O2 alone does not say. A header may have one for a tile and one for a whole matrix, of which a model needs one. */
+#define COLIBRI_INSIDE static inline __attribute__((always_inline))
 #if defined __GNUC__ && !defined __clang__
 #define COLIBRI_SHARED static __attribute__((noinline, noclone))
-#define COLIBRI_ASSEMBLY static __attribute__((noinline, noclone, optimize("O2", "omit-frame-pointer")))
+#define COLIBRI_ASSEMBLY static __attribute__((noinline, noclone, unused, optimize("O2", "omit-frame-pointer")))
 #else
 #define COLIBRI_SHARED static __attribute__((noinline))
-#define COLIBRI_ASSEMBLY COLIBRI_SHARED
+#define COLIBRI_ASSEMBLY static __attribute__((noinline, unused))
 #endif
 
 #endif
