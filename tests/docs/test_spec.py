@@ -139,7 +139,7 @@ def test_the_file_is_as_the_page_says(made, model: str, scheme: Scheme) -> None:
     assert 1 not in manifest["experts"][0] and 2 in manifest["experts"][0]
 
 
-@pytest.mark.parametrize("board", ["x86-64-v3", "stm32f405"])
+@pytest.mark.parametrize("board", ["x86-64-v3", "stm32f405", "raspberry-pi-5"])
 @pytest.mark.parametrize(("model", "scheme"), MODELS)
 def test_matrices_lie_as_the_page_says(made, model: str, scheme: Scheme, board: str) -> None:  # type: ignore[no-untyped-def]
     """Unpack every matrix from the file by the page's rules and compare it with the graph."""
@@ -211,6 +211,10 @@ def unpack(
             parts["tail"] = across(count, "i1")
     if order == "plus128":
         tiles = take(big_n * big_k, "u1").reshape(big_n // rows, big_k // cols, rows, cols) - np.int32(128)
+    elif order == "lanes":
+        parcels = take(big_n * big_k // 2, "u1").reshape(big_n // rows, big_k // 32, 4, rows, 4).astype(np.int32)
+        both = parcels.transpose(0, 1, 3, 2, 4).reshape(big_n // rows, big_k // 32, rows, 16)
+        tiles = np.concatenate([both & 15, both >> 4], axis=3) - 8
     elif order:
         assert rows == 4
         both = take(big_n * big_k * coding.format.bits // 16, "<u2").astype(np.int32)

@@ -114,7 +114,7 @@ def test_kernels_of_another_processor(tmp_path: Path, capsys: pytest.CaptureFixt
     make_package(sensor("top1-e4"), tmp_path / "p", "graviton-3", scheme=Scheme.W8A8)
     arguments = ["eval", str(tmp_path / "p"), "--data", str(GOLDEN), "--limit", "100"]
     assert main(arguments) == 2
-    assert "this machine cannot run its kernels: neon_dotprod; name the checkpoint" in capsys.readouterr().err
+    assert "this machine cannot run its kernels: neon, neon_i8mm; name the checkpoint" in capsys.readouterr().err
     assert main([*arguments, "--original", str(sensor("top1-e3-tiny"))]) == 2
     assert "top1-e3-tiny: is not the checkpoint of" in capsys.readouterr().err
     facts = evaluated(capsys, *arguments[1:], "--original", sensor("top1-e4"))

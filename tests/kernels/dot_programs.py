@@ -34,7 +34,10 @@ BOARDS = {
     "portable": "x86-64-v3",
     "avx2": "x86-64-v3",
     "avx512vnni": "x86-64-v4",
+    "neon": "raspberry-pi-4",
     "neon_dotprod": "raspberry-pi-5",
+    "neon_i8mm": "graviton-4",
+    "sve": "aarch64-sve2",
     "dsp": "nrf5340dk",
     "mve": "mps3-an547",
     "armv6m": "raspberry-pi-pico",
@@ -43,6 +46,8 @@ BOARDS = {
     "rvv": "riscv-virt-rv64gcv",
     "wasm_simd128": "wasm32-simd128",
 }
+# Folders whose kernels do something else on other processors of the board.
+EMULATORS = {"sve": ("vl128", "vl256", "vl512")}
 
 F16 = Coding(WeightFormat.F16)
 _SOME = [Coding(WeightFormat(f"w{bits}"), group) for bits in range(2, 7) for group in GROUPS]
@@ -61,14 +66,19 @@ C_TYPES = {np.float32: "float", np.int32: "int32_t", np.int64: "int64_t"}
 
 @dataclass(frozen=True)
 class Dot:
-    """One dot kernel of one folder."""
+    """One dot kernel of one folder.
+
+    Attributes:
+        emulator: of the folder's board; empty for the first.
+    """
 
     folder: str
     forms: tuple[Coding, ...]
     kind: BufferKind
+    emulator: str = ""
 
     def __str__(self) -> str:
-        return f"{self.folder}-{self.stem}"
+        return f"{self.folder}-{self.stem}{self.emulator and f'-{self.emulator}'}"
 
     @property
     def form(self) -> Coding:
@@ -194,7 +204,8 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool =
         at_once: take the function for several inputs.
     """
     board = load_board(BOARDS[dot.folder])
-    compiler, emulator = [f"{board.toolchain.prefix}gcc"], board.emulators[0]
+    compiler = [f"{board.toolchain.prefix}gcc"]
+    emulator = next(one for one in board.emulators if dot.emulator in ("", one.name))
     if board.kind is BoardKind.WASM:  # zig brings a C library along, which clang has not
         compiler = [sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi"]
     native = emulator.kind is EmulatorKind.NATIVE

@@ -20,6 +20,7 @@
 #include "kernels/portable/embedding_fp4.h"
 #include "kernels/portable/embedding_pairs.h"
 #include "kernels/portable/embedding_planes.h"
+#include "kernels/portable/embedding_lanes.h"
 #include "kernels/portable/embedding_plus128.h"
 #include "kernels/portable/embedding_quads.h"
 #include "kernels/portable/experts.h"
@@ -145,6 +146,11 @@ EXPORT(embedding_planes,
         const uint16_t *columns, uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t rows,
         uint32_t padded, uint32_t bits, uint32_t group),
        (out, data, factors, zeros, tail, columns, count, row_scale, token, width, rows, padded, bits, group))
+EXPORT(embedding_lanes,
+       (float *out, const uint8_t *data, const uint8_t *factors, const uint8_t *tail, const uint16_t *columns,
+        uint32_t count, const uint16_t *row_scale, uint32_t token, uint32_t width, uint32_t rows, uint32_t padded,
+        uint32_t group),
+       (out, data, factors, tail, columns, count, row_scale, token, width, rows, padded, group))
 EXPORT(embedding_plus128,
        (float *out, const uint8_t *data, const float *row_scale, uint32_t token, uint32_t width, uint32_t rows,
         uint32_t cols, uint32_t padded),

@@ -62,6 +62,8 @@ def test_embedding(kernels: Kernels, form: Coding, tile: Tile) -> None:
             kernel = tile.order
         elif tile.order:
             kernel, tile_of = tile.order, [layout.padded_k]
+            if kernel == "lanes":
+                tile_of.insert(0, tile.rows)
             if form.format.scaled:
                 tile_of.append(form.group)
                 places = layout.tail, layout.tail_columns

@@ -37,7 +37,7 @@ def test_manifest_and_headers_agree(folder: str) -> None:
     for stem, tile in tiles.items():
         text = (ROOT / folder / f"{stem}.h").read_text()
         assert re.search(rf"#define COLIBRI_{stem.upper()}_ROWS {tile['rows']}\n", text), stem
-        assert re.search(rf"(?:static (?:inline )?|COLIBRI_ASSEMBLY )void colibri_{stem}\(", text), stem
+        assert re.search(rf"(?:static (?:inline )?|COLIBRI_ASSEMBLY |COLIBRI_SHARED )void colibri_{stem}\(", text), stem
         assert (tile["rows"], tile["cols"]) >= (1, 1)
         inputs = re.search(rf"#define COLIBRI_{stem.upper()}_INPUTS (\d+)\n", text)
         assert (int(inputs[1]) if inputs else 1) == tile.get("inputs", 1), stem

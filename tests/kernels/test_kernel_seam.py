@@ -35,7 +35,10 @@ WIDE_HEADS = CONFIG | {"hidden_size": 32, "num_attention_heads": 2, "num_key_val
 BOARDS = [
     pytest.param("x86-64-v3", "native", "avx2", id="avx2"),
     pytest.param("x86-64-v4", "native", "avx512vnni", id="avx512vnni"),
+    pytest.param("raspberry-pi-4", "cortex-a72", "neon", id="neon", marks=pytest.mark.emulator),
     pytest.param("raspberry-pi-5", "cortex-a76", "neon_dotprod", id="neon_dotprod", marks=pytest.mark.emulator),
+    pytest.param("graviton-4", "vl128", "neon_i8mm", id="neon_i8mm", marks=pytest.mark.emulator),
+    pytest.param("aarch64-sve2", "vl256", "sve", id="sve", marks=pytest.mark.emulator),
     pytest.param("stm32f405", "netduinoplus2", "dsp", id="dsp", marks=pytest.mark.emulator),
 ]
 

@@ -44,6 +44,10 @@ def element(raw: bytes, layout: MatrixLayout, row: int, column: int) -> float:
         half = layout.data + 2 * (tile * cols + column % cols)
         bits = int(np.frombuffer(raw, "<u2", 1, half)[0]) >> 4 * (row % 4) & 15
         return (bits ^ 8) - 8 if row % 4 == 3 else bits - 8
+    if layout.order == Order.LANES:
+        at = column % 16 // 4 * rows * 4 + row % rows * 4 + column % 4
+        byte = raw[layout.data + tile * rows * cols // 2 + at]
+        return (byte >> 4 if column & 16 else byte & 15) - 8
     if layout.order == Order.PLUS128:
         return float(raw[layout.data + tile * rows * cols + inside]) - 128
     if not form.grouped:
@@ -111,7 +115,14 @@ def test_unpack_is_the_inverse(coding: Coding, tile: Tile, shape: tuple[int, int
 @pytest.mark.parametrize("shape", [(1, 1), (3, 32), (5, 33), (16, 64), (17, 100), (2, 130)])
 @pytest.mark.parametrize(
     ("coding", "tile"),
-    [(W8, Tile(4, 8, "pairs")), (W4, Tile(4, 32, "quads")), (W8, Tile(8, 1, "plus128")), (W8, Tile(4, 2, "plus128"))],
+    [
+        (W8, Tile(4, 8, "pairs")),
+        (W4, Tile(4, 32, "quads")),
+        (W8, Tile(8, 1, "plus128")),
+        (W8, Tile(4, 2, "plus128")),
+        (W4, Tile(8, 32, "lanes")),
+        (W4, Tile(16, 32, "lanes")),
+    ],
     ids=str,
 )
 def test_unpack_is_the_inverse_in_every_order(coding: Coding, tile: Tile, shape: tuple[int, int], bias: bool) -> None:

@@ -32,13 +32,16 @@ class Order(StrEnum):
 
     Row by row; or 16 bits for a column of two rows of 8 bits, or of four of 4 bits. They are a sum, in which each row
     counts 256 or 16 times as much as the one before; of 4 bits the first three have 8 added. A word has two columns; of
-    8 bits the words of both pairs of rows follow each other. Or row by row, 128 added to each weight.
+    8 bits the words of both pairs of rows follow each other. Or row by row, 128 added to each weight. Or, of 4 bits,
+    the 16 bytes of a row's 32 columns apart: bytes 0 to 3 of each row, then the next four of each; so a vector has the
+    same columns of several rows in its lanes.
     """
 
     ROWS = ""
     PAIRS = "pairs"
     QUADS = "quads"
     PLUS128 = "plus128"
+    LANES = "lanes"
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ def _data(matrix: Matrix, layout: MatrixLayout) -> np.ndarray:
     tiles = padded.reshape(layout.padded_n // rows, rows, layout.padded_k // cols, cols).transpose(0, 2, 1, 3)
     if layout.order is Order.PLUS128:
         return (tiles.astype(np.int16) + 128).astype(np.uint8)
-    if layout.order:
+    if layout.order in (Order.PAIRS, Order.QUADS):
         return _halves(tiles, layout.order)
     if not form.grouped:
         return tiles
@@ -231,6 +234,9 @@ def _data(matrix: Matrix, layout: MatrixLayout) -> np.ndarray:
         return _plane(_E2M1_BITS[tiles], 4)
     # What padding adds is multiplied by zeros; as the middle of the range it is a weight of 0 without a zero point too.
     stored = (tiles - layout.coding.limits[0]).astype(np.uint8)
+    if layout.order is Order.LANES:
+        across, down, _, _ = tiles.shape
+        return _plane(stored, 4).reshape(across, down, rows, 4, 4).transpose(0, 1, 3, 2, 4)
     planes, done = [], 0
     for bits in _PLANES[form.bits]:
         planes.append(_plane((stored >> done) & ((1 << bits) - 1), bits))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from colibri.passes.pack import MatrixLayout
 
 
-_OWN_FILES = ("planes", "fp4", "pairs", "quads", "plus128")
+_OWN_FILES = ("planes", "fp4", "pairs", "quads", "plus128", "lanes")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,10 @@ class Embedding(Op):
             kernel = str(layout.order)
         elif layout.order:
             kernel, tile = str(layout.order), [tile[2]]
-            parts[0] = c.as_shorts("w", layout.data)
+            if layout.order == "lanes":
+                tile.insert(0, str(layout.tile_rows))
+            else:
+                parts[0] = c.as_shorts("w", layout.data)
             if form.scaled:
                 parts += self._tail(c, layout)
                 tile.append(str(coding.group))

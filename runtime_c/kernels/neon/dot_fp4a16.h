@@ -11,6 +11,7 @@
 
 #include <arm_neon.h>
 #include <stdint.h>
+#include "kernels/neon/wide.h"
 #include "kernels/portable/e2m1.h"
 
 #define COLIBRI_DOT_FP4A16_ROWS 4
@@ -47,8 +48,7 @@ static void colibri_dot_fp4a16(int64_t sum[COLIBRI_DOT_FP4A16_ROWS], const uint8
                                const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
 {
     const int8x16_t twice = vld1q_s8(colibri_e2m1);
-    int64x2_t total01 = vdupq_n_s64(0);
-    int64x2_t total23 = vdupq_n_s64(0);
+    colibri_wide total = {vdupq_n_s64(0), vdupq_n_s64(0)};
     for (int i = 0; i < k; i += 32) {
         const int16x8_t values[4] = {vld1q_s16(x + i), vld1q_s16(x + i + 8), vld1q_s16(x + i + 16),
                                      vld1q_s16(x + i + 24)};
@@ -56,18 +56,11 @@ static void colibri_dot_fp4a16(int64_t sum[COLIBRI_DOT_FP4A16_ROWS], const uint8
             vpaddq_s32(colibri_part_fp4a16(w, twice, values), colibri_part_fp4a16(w + 16, twice, values));
         const int32x4_t rows23 =
             vpaddq_s32(colibri_part_fp4a16(w + 32, twice, values), colibri_part_fp4a16(w + 48, twice, values));
-        const int32x4_t parts = vpaddq_s32(rows01, rows23);
-        uint32_t four;
-        __builtin_memcpy(&four, group_scale, sizeof four);
-        const uint16x8_t exponents = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)));
-        const int32x4_t powers = vshlq_s32(vdupq_n_s32(1), vmovl_s16(vget_low_s16(vreinterpretq_s16_u16(exponents))));
-        total01 = vmlal_s32(total01, vget_low_s32(parts), vget_low_s32(powers));
-        total23 = vmlal_high_s32(total23, parts, powers);
+        total = colibri_add_wide(total, vpaddq_s32(rows01, rows23), group_scale);
         group_scale += COLIBRI_DOT_FP4A16_ROWS;
         w += 64;
     }
-    vst1q_s64(sum, total01);
-    vst1q_s64(sum + 2, total23);
+    colibri_store_four_wide(sum, total);
 }
 
 #endif
