@@ -53,6 +53,40 @@ def test_soft_square_root_of_denormals(kernels: Kernels) -> None:
     assert same_bits(kernels.each("soft_sqrt", x), np.sqrt(x))
 
 
+@pytest.mark.parametrize("name", ["soft_multiply", "soft_add"])
+def test_soft_product_and_sum(kernels: Kernels, name: str) -> None:
+    """Of numbers of all magnitudes, of every kind with every kind, of neighbours, half way between floats, and of sums
+    that cancel."""
+    rng = np.random.default_rng(0)
+    near = (1 + rng.integers(-(1 << 12), 1 << 12, 200_000) * 2.0**-23).astype(np.float32)
+    apart = (near * 2.0 ** rng.integers(-30, 30, near.size)).astype(np.float32)
+    wide = rng.integers(0, 1 << 32, 400_000, np.uint64).astype(np.uint32).view(np.float32)
+    for a, b in (
+        (SWEEP, rng.permutation(SWEEP)),
+        (wide, rng.permutation(wide)),
+        (near, rng.permutation(near)),
+        (near, -rng.permutation(near)),
+        (apart, rng.permutation(apart)),
+        (apart, -near),
+        (wide, -wide),
+        (np.repeat(SPECIAL, SPECIAL.size), np.tile(SPECIAL, SPECIAL.size)),
+    ):
+        got = np.empty(a.shape, np.float32)
+        kernels.call(name, got, np.ascontiguousarray(a), np.ascontiguousarray(b), a.size)
+        assert same_bits(got, a * b if name == "soft_multiply" else a + b)
+
+
+@pytest.mark.parametrize("x_scale", [0.0, 1e-3, 0.7, 1e30, 1e-38])
+def test_soft_scale_of_sums(kernels: Kernels, x_scale: float) -> None:
+    rng = np.random.default_rng(1)
+    sums = (rng.integers(-(1 << 31), 1 << 31, 200_000) >> rng.integers(0, 32, 200_000)).astype(np.int32)
+    uppers = rng.integers(0, 0x7F80, sums.size).astype(np.uint16)
+    got = np.empty(sums.size, np.float32)
+    kernels.call("soft_store_grouped", got, sums, uppers, x_scale, sums.size)
+    scales = (uppers.astype(np.uint32) << 16).view(np.float32)
+    assert same_bits(got, (sums.astype(np.float32) * scales) * np.float32(x_scale))
+
+
 def test_nearest_integer(kernels: Kernels) -> None:
     x = np.concatenate([np.arange(-2000, 2000) / 4, np.linspace(-4e6, 4e6, 100_001)]).astype(np.float32)
     assert np.array_equal(kernels.each("nearest", x, np.int32), np.rint(x).astype(np.int32))

@@ -36,8 +36,12 @@ def test_manifest_and_headers_agree(folder: str) -> None:
     assert set(tiles) == {path.stem for path in (ROOT / folder).glob("dot_*.h")}
     for stem, tile in tiles.items():
         text = (ROOT / folder / f"{stem}.h").read_text()
+        text += "".join(
+            (ROOT / one).read_text() for one in re.findall(r'#include "kernels/(portable/\w*dot_\w+\.h)"', text)
+        )
         assert re.search(rf"#define COLIBRI_{stem.upper()}_ROWS {tile['rows']}\n", text), stem
-        assert re.search(rf"(?:static (?:inline )?|COLIBRI_ASSEMBLY |COLIBRI_SHARED )void colibri_{stem}\(", text), stem
+        own = r"(?:static (?:inline |COLIBRI_APART )?|COLIBRI_ASSEMBLY |COLIBRI_SHARED )"
+        assert re.search(rf"{own}void colibri_{stem}\(", text), stem
         assert (tile["rows"], tile["cols"]) >= (1, 1)
         inputs = re.search(rf"#define COLIBRI_{stem.upper()}_INPUTS (\d+)\n", text)
         assert (int(inputs[1]) if inputs else 1) == tile.get("inputs", 1), stem

@@ -57,7 +57,8 @@ def quantise_rows(width: int) -> np.ndarray:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("bits", "qmax"), [(8, 127), (16, 32767), (16, 1000), (16, 127)])
-def test_quantise(kernels: Kernels, bits: int, qmax: int, width: int) -> None:
+@pytest.mark.parametrize("soft", ["", "soft_"])
+def test_quantise(kernels: Kernels, soft: str, bits: int, qmax: int, width: int) -> None:
     dtype = np.int8 if bits == 8 else np.int16
     rows = quantise_rows(width)
     stride = -(-width // 32) * 32
@@ -65,7 +66,7 @@ def test_quantise(kernels: Kernels, bits: int, qmax: int, width: int) -> None:
         integers, scales = quantise(rows, qmax)
     for row, want, scale in zip(rows, integers, scales, strict=True):
         y, got = np.full(stride + 1, 99, dtype), np.empty(1, F)
-        kernels.call(f"quantise{bits}", y, got, row, width, stride, float(qmax))
+        kernels.call(f"{soft}quantise{bits}", y, got, row, width, stride, float(qmax))
         assert np.array_equal(y[:width], want)
         assert not y[width:stride].any() and y[stride] == 99
         assert same_bits(got, scale[None])

@@ -1,0 +1,13 @@
+/* linear.h: as portable/linear.h, but for the store of matrices in groups where there is no FPU.
+ */
+#ifndef COLIBRI_RV32IM_LINEAR_H
+#define COLIBRI_RV32IM_LINEAR_H
+
+#include "kernels/portable/float32.h"
+
+#ifndef COLIBRI_HAS_FPU
+#include "kernels/portable/soft_store_grouped.h"
+#endif
+#include "kernels/portable/linear.h"
+
+#endif
