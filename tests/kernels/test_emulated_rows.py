@@ -24,21 +24,27 @@ F = np.float32
 FOLDERS = [pytest.param("neon", marks=pytest.mark.emulator)]
 
 
+def build(folder: str, harness: str, headers: dict[str, str], place: Path) -> Path:
+    """A harness with some headers of a folder's kernels; skips where a tool is missing."""
+    board, image = load_board(BOARDS[folder]), place / "rows.elf"
+    compiler = f"{board.toolchain.prefix}gcc"
+    for tool in (compiler, board.emulators[0].program):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    command = [compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, "-static"]
+    command += [f'-D{name}="{header}"' for name, header in headers.items()]
+    command += [f"-I{data_folder('runtime_c')}", str(Path(__file__).parent / harness), "-o", str(image)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return image
+
+
 class Rows:
-    """The harness with a folder's kernels; each request is a row."""
+    """Quantisation and norm of a folder; each request is a row."""
 
     def __init__(self, folder: str, place: Path) -> None:
-        self._board, self._image = load_board(BOARDS[folder]), place / "rows.elf"
-        compiler, emulator = f"{self._board.toolchain.prefix}gcc", self._board.emulators[0]
-        for tool in (compiler, emulator.program):
-            if shutil.which(tool) is None:
-                pytest.skip(f"{tool} is not installed")
-        headers = {"QUANTISE": "quantise", "RMS_NORM": "rms_norm"}
-        command = [compiler, *self._board.toolchain.flags, *FLAGS, *WARNINGS, "-static"]
-        command += [f'-D{name}="kernels/{folder}/{stem}.h"' for name, stem in headers.items()]
-        command += [f"-I{data_folder('runtime_c')}", str(Path(__file__).parent / "paged_rows.c"), "-o"]
-        done = subprocess.run([*command, str(self._image)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        headers = {"QUANTISE": f"kernels/{folder}/quantise.h", "RMS_NORM": f"kernels/{folder}/rms_norm.h"}
+        self._board, self._image = load_board(BOARDS[folder]), build(folder, "paged_rows.c", headers, place)
 
     def __call__(self, bits: int, stride: int, number: float, rows: list[list[np.ndarray]]) -> list[tuple[F, bytes]]:
         """The scale and the elements of each row."""
@@ -82,3 +88,25 @@ def test_rms_norm(folder: str, tmp_path: Path) -> None:
         answers = program(0, width, 1e-5, [[row, weight] for row in rows])
         for (_, got), want in zip(answers, run_of.floats["y"], strict=True):
             assert same_bits(np.frombuffer(got, F), want), width
+
+
+def attend(folder: str, attention: str, place: Path) -> int:
+    """What the harness of attention leaves with: 1 at a difference."""
+    headers = {"ATTENTION": attention, "ROWS_INT8": f"kernels/{folder}/rows_int8.h"}
+    board, image = load_board(BOARDS[folder]), build(folder, "paged_attention.c", headers, place)
+    return run(image, board, board.emulators[0]).exit_code
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_attention(folder: str, tmp_path: Path) -> None:
+    assert attend(folder, f"kernels/{folder}/attention.h", tmp_path) == 0
+
+
+@pytest.mark.emulator
+def test_a_product_that_is_not_rounded_is_found(tmp_path: Path) -> None:
+    text = (data_folder("runtime_c") / "kernels/neon/attention.h").read_text()
+    rounded = "vaddq_f32(vld1q_f32(total + d), product)"
+    fused = "vfmaq_n_f32(vld1q_f32(total + d), colibri_state_four(value, d, half), term + 0 * product[0])"
+    assert text.count(rounded) == 1
+    (tmp_path / "fused.h").write_text(text.replace(rounded, fused))
+    assert attend("neon", str(tmp_path / "fused.h"), tmp_path) == 1
