@@ -28,6 +28,7 @@ from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.ops import Experts
 from colibri.graph.work import work
 from colibri.model_facts import model_facts
+from colibri.optimise import Optimise
 from colibri.options import Options
 from colibri.package import SCHEMA, FastCode, HotWeights, OpFact, Package, used_regions
 from colibri.passes.fold import apply_folds, read_folds
@@ -177,7 +178,9 @@ def prepare(
     tokens = graph.kind is ModelKind.TOKENS
     rows = (options.prefill if tokens else options.batch) or 1
     kernels = KernelSet(board.kernels)
-    graph = group_experts(graph, kernels, rows)
+    optimise = options.optimise or Optimise.SPEED
+    if optimise is Optimise.SPEED:
+        graph = group_experts(graph, kernels, rows)
     layouts = plan_layouts(graph, kernels)
     if tokens and rows > graph.context:
         raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
@@ -191,11 +194,11 @@ def prepare(
     origin = checkpoint.origin()
     manifest = make_manifest(graph, name, options, recipe_hash(recipe), licence, origin)
     files = _model_files(graph, layouts, frozenset(), manifest)
-    module = build_module(graph, layouts, placement, kernels, files, rows)
+    module = build_module(graph, layouts, placement, kernels, files, rows, optimise)
     if board.hot_region or options.pins.weights:
         hot = _hot_weights(graph, layouts, board, module, options.pins)
         files = _model_files(graph, layouts, hot, manifest)
-        module = build_module(graph, layouts, placement, kernels, files, rows)
+        module = build_module(graph, layouts, placement, kernels, files, rows, optimise)
     for file in files:
         _refuse_beyond_32_bits(file.length, "model.bin", "choose a smaller --scheme or drop experts")
     ops = _ops(graph, module, 1 if tokens else rows)
@@ -211,6 +214,7 @@ def prepare(
         board=for_regions(board, used_regions(board, placement.memory, fast, board.hot_region)),
         scheme=options.schemes,
         schemes=schemes_told(graph),
+        optimise=optimise,
         kv=str(options.kv) if tokens else "",
         batch=0 if tokens else rows,
         prefill=rows if tokens else 0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from colibri.calibrate.data import Calibration
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
+from colibri.optimise import Optimise
 from colibri.passes.fold import FoldText
 from colibri.passes.merge import Merge
 from colibri.passes.pins import Pins
@@ -31,6 +32,7 @@ class Options:
         folds: scales to move between weights; None finds them in the weights, where something is quantised.
         merges: experts that go into others of their layers, one merge after the other.
         calibration: data that weights are rounded for; None rounds each to the nearest value.
+        optimise: what the code is made for; None where nobody said: for speed.
         word, file: of the recipe that says all this, for messages; empty for none.
         checkpoint: fingerprint of the only one that all this is meant for; empty for any.
     """
@@ -49,6 +51,7 @@ class Options:
     folds: FoldText | None = None
     merges: tuple[Merge, ...] = ()
     calibration: Calibration | None = None
+    optimise: Optimise | None = None
     word: str = field(default="", compare=False)
     file: str = field(default="", compare=False)
     checkpoint: str = field(default="", compare=False)

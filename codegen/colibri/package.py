@@ -9,6 +9,7 @@ import msgspec
 from colibri.boards.profile import Board, Holds
 from colibri.checkpoint.untrusted import decoded, is_there, read_bounded
 from colibri.errors import BadInput, shown
+from colibri.optimise import Optimise
 from colibri.toolchain.compiler import Compiler
 
 SCHEMA = 2
@@ -241,6 +242,7 @@ class Package(msgspec.Struct, frozen=True):
         schemes: selector to scheme of all matrices, as `passes.told` tells them.
         code_estimate: None when nothing similar was measured.
         warnings: what was done to the weights that the user may not want, a line each.
+        optimise: what the code is made for.
         compiler: that its build files name; None for the board's own by its usual names.
     """
 
@@ -261,6 +263,7 @@ class Package(msgspec.Struct, frozen=True):
     sections: tuple[Section, ...]
     memory: Memory
     schemes: dict[str, str] = {}
+    optimise: Optimise = Optimise.SPEED
     code_estimate: CodeEstimate | None = None
     ops: tuple[OpFact, ...] = ()
     fast_code: FastCode | None = None

@@ -13,6 +13,7 @@ from colibri.calibrate.data import OWN, Calibration, Rounding
 from colibri.errors import UsageError, shown
 from colibri.graph.graph import StateType, TensorClass
 from colibri.graph.scheme import Scheme
+from colibri.optimise import Optimise
 from colibri.options import Options
 from colibri.passes.merge import Merge
 from colibri.passes.rules import Rule, ordered
@@ -23,7 +24,7 @@ _From = TypeVar("_From")
 _To = TypeVar("_To")
 
 _HINT = "for example w4a8:experts=w8a8:kv=f16:context=64:drop=0.1,2.5, or the recipe.json of a package"
-_KEYS = ("kv", "context", "source", "prefill", "batch", "drop", "merge", "calibrate", "rounding")
+_KEYS = ("kv", "context", "source", "prefill", "batch", "drop", "merge", "calibrate", "rounding", "optimise")
 _MOST = {"context": 1 << 20, "source": 1 << 20, "prefill": 1024, "batch": 1024}
 
 
@@ -32,7 +33,7 @@ def parse_recipe(text: str) -> Options:
 
     Keys are selectors of `passes.rules`, with a scheme; ``kv``, ``context``, ``source``, ``prefill``, ``batch``;
     ``drop`` with experts as ``LAYER.ID``, parted by commas; ``merge`` with ``LAYER.GONE-INTO@SHARE``; ``calibrate``
-    with a file or ``self``, and ``rounding``.
+    with a file or ``self``, and ``rounding``; ``optimise`` with ``speed`` or ``size``.
 
     Raises:
         UsageError: not of this form.
@@ -66,6 +67,7 @@ def parse_recipe(text: str) -> Options:
         drop=_drops(text, values["drop"]) if "drop" in values else {},
         merges=_merges(text, values["merge"]) if "merge" in values else (),
         calibration=_calibration(text, values),
+        optimise=_word(text, values["optimise"], Optimise) if "optimise" in values else None,
         word=text,
     )
 
@@ -86,6 +88,8 @@ def recipe_text(options: Options) -> str:
         parts.append(f"calibrate={options.calibration.file or OWN}")
         if options.calibration.rounding is not Rounding.GPTQ:
             parts.append(f"rounding={options.calibration.rounding}")
+    if options.optimise is Optimise.SIZE:
+        parts.append(f"optimise={options.optimise}")
     return ":".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""`recipe.json`: every decision about numbers, as a file that rebuilds the same `model.bin` anywhere."""
+"""`recipe.json`: every decision about numbers, and what code is made for, as a file that rebuilds the same anywhere."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from colibri.checkpoint.untrusted import decoded, parse_object, read_bounded
 from colibri.errors import BadInput, UsageError, shown
 from colibri.graph.graph import Graph, StateType
 from colibri.graph.scheme import Scheme
+from colibri.optimise import Optimise
 from colibri.options import Options
 from colibri.passes.fold import fold_text
 from colibri.passes.merge import Merge
@@ -50,6 +51,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         calibration: SHA-256 of the file of data beside this one; empty without.
         rounding: for that data.
         merges: in this order, before those that go are dropped.
+        optimise: what the code is made for; empty for speed.
         checkpoint: fingerprint of the checkpoint, see `Tensors.fingerprint`; empty where the recipe holds for any.
     """
 
@@ -64,6 +66,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     merges: tuple[Merge, ...] = ()
     calibration: str = ""
     rounding: str = ""
+    optimise: str = ""
     checkpoint: str = ""
 
 
@@ -85,6 +88,7 @@ def recipe_bytes(graph: Graph, options: Options, fingerprint: str) -> bytes:
         merges=options.merges,
         calibration=sha256(graph.calibration) if graph.calibration else "",
         rounding=str(options.calibration.rounding) if options.calibration else "",
+        optimise=str(Optimise.SIZE) if options.optimise is Optimise.SIZE else "",
         checkpoint=fingerprint,
     )
     return msgspec.json.format(msgspec.json.encode(recipe, order="sorted"), indent=1) + b"\n"
@@ -118,6 +122,10 @@ def read_recipe(path: Path) -> Options:
 def _options(recipe: Recipe, path: Path, where: str) -> Options:
     if recipe.kv not in list(StateType):
         raise BadInput(f"'{shown(recipe.kv, 40)}' is no type of states", where=where, hint=f"it is {_known(StateType)}")
+    if recipe.optimise not in ("", *Optimise):
+        raise BadInput(
+            f"'{shown(recipe.optimise, 40)}' is nothing to optimise for", where=where, hint=f"it is {_known(Optimise)}"
+        )
     if len(recipe.rules) > _MOST_RULES:
         raise BadInput(f"{len(recipe.rules):,} rules, at most {_MOST_RULES:,}", where=where)
     source = None if recipe.source is msgspec.UNSET else recipe.source
@@ -135,6 +143,7 @@ def _options(recipe: Recipe, path: Path, where: str) -> Options:
         folds=recipe.folds,
         merges=recipe.merges,
         calibration=_calibration(recipe, path, where),
+        optimise=Optimise(recipe.optimise) if recipe.optimise else None,
         file=where,
         checkpoint=_fingerprint(recipe, where),
     )

@@ -35,6 +35,27 @@ def test_options_and_recipe_say_the_same(tmp_path: Path, capsys: pytest.CaptureF
     assert b'"0.experts.down":"w8a8"' in (tmp_path / "a/model.bin").read_bytes()
 
 
+def test_what_code_is_made_for_goes_with_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ("--context", "8")
+    assert generate(tmp_path / "a", "--optimise", "size", *short) == 0
+    assert generate(tmp_path / "b", "--recipe", "w8a8:optimise=size:context=8") == 0
+    assert generate(tmp_path / "c", "--recipe", str(tmp_path / "a/recipe.json")) == 0
+    for name in ("recipe.json", "model.bin", "package.json", "src/model.c", "build.ninja", "CMakeLists.txt"):
+        assert len({(tmp_path / folder / name).read_bytes() for folder in "abc"}) == 1, name
+    assert json.loads((tmp_path / "a/package.json").read_text())["optimise"] == "size"
+    assert " -Os -g " in (tmp_path / "a/build.ninja").read_text()
+    assert " -Os -g " in (tmp_path / "a/CMakeLists.txt").read_text()
+    for folder, said in (("d", ()), ("e", ("--optimise", "speed"))):
+        assert generate(tmp_path / folder, *said, *short) == 0
+        assert "optimise" not in (tmp_path / folder / "recipe.json").read_text()
+        assert " -O2 -g " in (tmp_path / folder / "build.ninja").read_text()
+    speed = str(tmp_path / "d/recipe.json")
+    assert generate(tmp_path / "f", "--recipe", speed, "--optimise", "size") == 0
+    assert (tmp_path / "f/recipe.json").read_bytes() == (tmp_path / "a/recipe.json").read_bytes()
+    assert generate(tmp_path / "g", "--recipe", str(tmp_path / "a/recipe.json"), "--optimise", "speed") == 2
+    assert "--optimise beside --recipe: is a part of the recipe" in capsys.readouterr().err
+
+
 def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generate(tmp_path / "a", "--context", "8") == 0
     assert generate(tmp_path / "b", "--recipe", str(tmp_path / "a/recipe.json"), "--batch", "2") == 2

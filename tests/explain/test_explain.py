@@ -18,13 +18,14 @@ from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.cli import main
 from colibri.explain.measured import CODINGS, DROPPED, STATES
 from colibri.explain.thumb import coding_loss, dropping_loss
-from colibri.explain.ways import any_order, ways
+from colibri.explain.ways import FOR_SIZE, any_order, ways
 from colibri.fit.sizes import Sizes, sizes_of
 from colibri.generate import build_graph, prepare
 from colibri.graph.ops import Experts
 from colibri.graph.scheme import Scheme
+from colibri.optimise import Optimise
 from colibri.options import Options
-from colibri.recipe import parse_recipe
+from colibri.recipe import parse_recipe, recipe_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -173,6 +174,18 @@ def test_fewer_bits_and_fewer_experts_together(tmp_path: Path) -> None:
     assert lost == sorted(lost) and lost[0] == pytest.approx(
         CODINGS["experts", "w3"] - CODINGS["experts", "w4"] + (dropping_loss(1 / count) or 0.0)
     )
+
+
+def test_code_for_size_comes_first_where_it_is_enough() -> None:
+    graph = build_graph(Checkpoint.open(SHAKESPEARE), Options(Scheme.W4A8))
+
+    def plan(asked: Options) -> Sizes:
+        size = 800 if asked.optimise is Optimise.SIZE else 1000 - 100 * bool(asked.rules)
+        return Sizes(0, size, size, 0, max(0, size - 950), 0, 0, 0)
+
+    found = ways(graph, Options(Scheme.W4A8), plan, any_order(graph), 3)
+    assert found[0].text == (FOR_SIZE,) and recipe_text(found[0].options) == "w4a8:optimise=size"
+    assert len(found) > 1 and all(FOR_SIZE not in way.text for way in found[1:])
 
 
 def test_the_rule_of_thumb_is_in_order() -> None:

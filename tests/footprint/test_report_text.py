@@ -6,6 +6,7 @@ import io
 import json
 
 import msgspec
+import pytest
 from click.testing import CliRunner
 from rich.console import Console
 from small_firmware import FLASH, RAM, Firmware
@@ -55,6 +56,24 @@ def test_where_predictions_of_code_come_from() -> None:
     other = " ".join(text(msgspec.structs.replace(REPORT, modelled=Modelled("cousin", "gcc 12.2.0", {}))))
     assert "modelled for gcc 12.2.0, measured on cousin, the most similar board sizes:" in other
     assert "modelled" not in " ".join(text(REPORT))
+
+
+def test_code_for_size_is_named_where_it_would_do() -> None:
+    over = msgspec.structs.replace(with_region(over=40), size_saves=50)
+    with pytest.raises(DoesNotFit) as error:
+        over.require_fit()
+    assert error.value.hint.startswith("--optimise size, which saves about 50 bytes of code; or fewer experts")
+    with pytest.raises(DoesNotFit) as error:
+        msgspec.structs.replace(over, size_saves=30).require_fit()
+    assert "--optimise" not in error.value.hint
+
+
+def test_what_code_is_made_for_stands_in_the_first_line() -> None:
+    assert text(msgspec.structs.replace(REPORT, optimise="speed"))[0] == "demo w8a8 board A board"
+    assert text(msgspec.structs.replace(REPORT, optimise="size"))[0] == "demo w8a8 for size board A board"
+    predicted = Modelled("board", "gcc 12.2.0", {}, for_speed=True)
+    said = " ".join(text(msgspec.structs.replace(REPORT, modelled=predicted)))
+    assert "measured on board; as for speed, so code for size takes less" in said
 
 
 def test_experts_of_different_sizes() -> None:

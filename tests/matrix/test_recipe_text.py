@@ -15,6 +15,7 @@ from colibri.errors import BadInput, ColibriError, UsageError
 from colibri.generate import build_graph, prepare
 from colibri.graph.graph import StateType, TensorClass
 from colibri.graph.scheme import Scheme
+from colibri.optimise import Optimise
 from colibri.options import Options
 from colibri.passes.rules import Rule, Selector
 from colibri.recipe import parse_recipe, recipe_text
@@ -31,6 +32,7 @@ from colibri.recipe_file import recipe_bytes
             Options(Scheme.F32, prefill=8, context=64, drop={0: {1, 3}, 12: {5}}),
         ),
         ("w8a16:batch=4", Options(Scheme.W8A16, batch=4)),
+        ("w8a8:optimise=size", Options(optimise=Optimise.SIZE)),
         ("w4a8:head=w8a16", Options(Scheme.W4A8, rules=(Rule(Selector(TensorClass.HEAD), Scheme.W8A16),))),
     ],
 )
@@ -40,7 +42,7 @@ def test_short_forms(text: str, options: Options) -> None:
 
 
 def test_equal_recipes_have_one_text() -> None:
-    assert recipe_text(parse_recipe("w8a8:drop=1.1,0.2,0.2:kv=f32")) == "w8a8:drop=0.2,1.1"
+    assert recipe_text(parse_recipe("w8a8:drop=1.1,0.2,0.2:kv=f32:optimise=speed")) == "w8a8:drop=0.2,1.1"
     mixed = "w4a8:head=w8a16:0.experts.down=w8a8:embedding=w8a8:2.experts=w8a8:experts.up=w4a8:10.experts=w8a8"
     ordered = "embedding=w8a8:experts.up=w4a8:2.experts=w8a8:10.experts=w8a8:0.experts.down=w8a8:head=w8a16"
     assert recipe_text(parse_recipe(mixed)) == f"w4a8:{ordered}"

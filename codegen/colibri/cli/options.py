@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from colibri.boards.profile import Board
     from colibri.calibrate.data import Calibration
     from colibri.options import Options
-    from colibri.passes.pins import Pins
 
 _KEEP_BYTES = 1 << 20
 _MOST_EXPERTS = 1_000_000
@@ -86,6 +85,8 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help="Most tokens or samples of that data.  [default: 16384 tokens, 4096 samples]"),
             click.option("--place", type=click.Path(path_type=Path), metavar="FILE",
                          help="Your own wishes where buffers, weights and kernels go: TOML, see docs/memory.md."),
+            click.option("--optimise", type=click.Choice(["speed", "size"]),
+                         help="What the code is made for; the bits are the same.  [default: speed]"),
             click.option("--prefix", metavar="NAME",
                          help="Prefix of C names.  [default: from the checkpoint's folder]"),
         ]
@@ -159,6 +160,7 @@ def parse_options(
     rounding: str | None,
     calibrate_limit: int | None,
     place: Path | None,
+    optimise: str | None,
     prefix: str | None,
 ) -> Options:
     """The options as generation takes them.
@@ -170,11 +172,13 @@ def parse_options(
     """
     from colibri.graph.graph import StateType
     from colibri.graph.scheme import Scheme
+    from colibri.optimise import Optimise
     from colibri.options import Options
     from colibri.passes.pins import Pins, load_pins
     from colibri.passes.rules import Rule, ordered
 
     pins = Pins() if place is None else load_pins(place)
+    made_for = None if optimise is None else Optimise(optimise)
     if recipe is not None:
         said = {
             "--scheme": scheme,
@@ -191,7 +195,8 @@ def parse_options(
         if twice := [name for name, value in said.items() if value not in (None, ())]:
             what = "is a part of the recipe"
             raise UsageError(what, where=f"{twice[0]} beside --recipe", hint="say it in one of them")
-        return _of_recipe(recipe, batch=batch, prefill=prefill, prefix=prefix, pins=pins)
+        beside = Options(batch=batch, prefill=prefill, optimise=made_for, prefix=prefix, pins=pins)
+        return _of_recipe(recipe, beside)
     drop: dict[int, set[int]] = {}
     for text in drop_expert:
         match = re.fullmatch("([0-9]{1,9}):([0-9]{1,9})", text)
@@ -209,6 +214,7 @@ def parse_options(
         drop=drop,
         keep={} if keep_experts is None else read_keep_file(keep_experts),
         calibration=_calibration(calibrate, rounding, calibrate_limit),
+        optimise=made_for,
         prefix=prefix,
         pins=pins,
     )
@@ -225,17 +231,21 @@ def _calibration(calibrate: str | None, rounding: str | None, limit: int | None)
     return Calibration(None if calibrate == OWN else Path(calibrate), limit, Rounding(rounding or "gptq"))
 
 
-def _of_recipe(recipe: str, *, batch: int | None, prefill: int | None, prefix: str | None, pins: Pins) -> Options:
-    """The recipe's options, with those that no recipe has to have."""
+def _of_recipe(recipe: str, beside: Options) -> Options:
+    """The recipe's options, with those of the command line that no recipe has to have."""
     from dataclasses import replace
 
     from colibri.recipe import parse_recipe
 
     read = parse_recipe(recipe)
-    for name, own, said in (("--batch", read.batch, batch), ("--prefill", read.prefill, prefill)):
-        if None not in (own, said):
-            raise UsageError("is a part of the recipe", where=f"{name} beside --recipe", hint="say it in one of them")
-    return replace(read, batch=batch or read.batch, prefill=prefill or read.prefill, prefix=prefix, pins=pins)
+    said = {}
+    for name in ("batch", "prefill", "optimise"):
+        own, more = getattr(read, name), getattr(beside, name)
+        if None not in (own, more):
+            what = "is a part of the recipe"
+            raise UsageError(what, where=f"--{name} beside --recipe", hint="say it in one of them")
+        said[name] = more if own is None else own
+    return replace(read, **said, prefix=beside.prefix, pins=beside.pins)
 
 
 def read_keep_file(path: Path) -> dict[int, set[int]]:

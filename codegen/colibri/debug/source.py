@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _KERNEL = re.compile(r"^COLIBRI_KERNEL void (\w+)\(", re.MULTILINE)
 _FUNCTION = re.compile(
-    r"^static void (\w+)_(\d+)\(const struct \w+ \*c, const \w+_offsets \*l.*?^\{\n(.*?)^\}", re.M | re.S
+    r"^static void (\w+)_(\d+|rows)\(const struct \w+ \*c, const \w+_offsets \*l.*?^\{\n(.*?)^\}", re.M | re.S
 )
 _OWN_WEIGHTS = re.compile(r"(?:w|c->model\[[^\]]*\]) \+ l->\w+")
 
@@ -30,7 +30,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class BlockFunction:
-    """The function of a block for one number of rows, with its calls in the order of the text."""
+    """The function of a block for one number of rows, or for any (0), with its calls in the order of the text."""
 
     block: str
     rows: int
@@ -49,7 +49,7 @@ def read_source(text: str) -> tuple[list[str], list[BlockFunction]]:
             arguments = _arguments(match[2])
             weights = (at for at, one in enumerate(arguments) if _OWN_WEIGHTS.fullmatch(one))
             calls.append(KernelCall(match[1], first, first + match[0].count("\n"), next(weights, -1)))
-        functions.append(BlockFunction(function[1], int(function[2]), tuple(calls)))
+        functions.append(BlockFunction(function[1], 0 if function[2] == "rows" else int(function[2]), tuple(calls)))
     return kernels, functions
 
 

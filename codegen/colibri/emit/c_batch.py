@@ -46,7 +46,7 @@ def _instance(
 
     def stored(row: str, own: str) -> str:
         y = f"y + {f'({row})' if ' ' in row else row} * {n} + n"
-        return f"{store}({y}, {own}, {scales}, x_scale[{place(row).strip('()')}], {row_count(layout)});"
+        return f"{store}({y}, {own}, {scales}, x_scale[{place(row).strip('()')}], {row_count(c, layout)});"
 
     own = f"x + {place('row')} * {x_stride}"
     body = [
@@ -58,7 +58,7 @@ def _instance(
         f"            inputs[i] = x + {place('row + i')} * {x_stride};",
         "        }",
         f"        {sums} sum[{at_once * tile}];",
-        f"        {dot_call(layout, f'{stem}_inputs', ['inputs'])}",
+        f"        {dot_call(c, layout, f'{stem}_inputs', ['inputs'])}",
         f"        for (uint32_t i = 0; i < {at_once}; i++) {{",
         f"            {stored('row + i', f'sum + i * {tile}')}",
         "        }",
@@ -68,7 +68,7 @@ def _instance(
         body += [
             f"    for (; row < {count}; row++) {{",
             f"        {sums} sum[{tile}];",
-            f"        {dot_call(layout, stem, [own])}",
+            f"        {dot_call(c, layout, stem, [own])}",
             f"        {stored('row', 'sum')}",
             "    }",
         ]
@@ -80,5 +80,6 @@ def _instance(
         which = f"x[slots[count] / {top_k}]" if top_k else which
     plus = "" if layout.bias < 0 else " + bias"
     doc = f"y[{count}][{n}] = {which}[{k}] W[{n}][{k}]^T{plus}, {scheme_name(layout.coding, kind)}"
-    name = instance_name(layout, kind, str(rows) if rows else f"top{top_k}" if top_k else "some")
+    which = str(rows) if rows else f"top{top_k}" if top_k else "some"
+    name = instance_name(layout, kind, which, str(n), str(k))
     return c.instance(name, doc, params, body)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from colibri.emit.c_batch import linear_batch, linear_chosen
 from colibri.emit.c_linear import ELEMENT, linear
+from colibri.emit.c_shapes import Generics, Instance, marked, most
 from colibri.emit.literals import float_literal
 from colibri.graph.coding import Coding, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
@@ -16,16 +17,6 @@ from colibri.graph.weights import Vector
 from colibri.passes.kernels import PORTABLE, KernelSet, Tile
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One kernel with constant shapes: a C function."""
-
-    name: str
-    doc: str
-    params: str
-    body: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -91,29 +82,43 @@ class BlockFunction:
 
 @dataclass(frozen=True)
 class Rows:
-    """Writes expressions for a loop over ``count`` rows, or for a single row without a loop."""
+    """Writes expressions for a loop over rows, or for a single row without a loop.
+
+    Attributes:
+        count: of the rows, at most.
+        shown: the same for comments and names.
+        end: where the loop ends, as C; empty where there is none.
+        kind: C type of the loop's variable.
+    """
 
     count: int
+    shown: str
+    end: str
+    kind: str = "uint32_t"
 
-    def at(self, pointer: str, stride: int) -> str:
+    def at(self, pointer: str, stride: int | str) -> str:
         """The row's start in an array of rows."""
-        if self.count == 1:
+        if not self.end:
             return pointer
         return f"{pointer} + row" if stride == 1 else f"{pointer} + row * {stride}"
 
     def element(self, pointer: str) -> str:
         """The row's element in an array of one element a row."""
-        return f"{pointer}[0]" if self.count == 1 else f"{pointer}[row]"
+        return f"{pointer}[row]" if self.end else f"{pointer}[0]"
 
     def offset(self, value: str) -> str:
         """A value that grows by one each row."""
-        return value if self.count == 1 else f"{value} + row"
+        return f"{value} + row" if self.end else value
+
+    def times(self, factor: int) -> str:
+        """So many for each row."""
+        return f"{self.shown} * {factor}" if not self.shown.isdigit() else str(self.count * factor)
 
     def loop(self, lines: list[str]) -> list[str]:
         """The lines, inside a loop when there is more than one row."""
-        if self.count == 1:
+        if not self.end:
             return lines
-        return [f"for (uint32_t row = 0; row < {self.count}; row++) {{", *(f"    {line}" for line in lines), "}"]
+        return [f"for ({self.kind} row = 0; row < {self.end}; row++) {{", *(f"    {line}" for line in lines), "}"]
 
 
 @dataclass(frozen=True)
@@ -142,10 +147,17 @@ class ExpertPart:
 
 
 class Instances:
-    """Kernel instances and the kernel headers they include, shared by all blocks of a module."""
+    """Kernel instances and the kernel headers they include, shared by all blocks of a module.
 
-    def __init__(self, kernels: KernelSet) -> None:
+    Args:
+        generics: takes them for code for size; None for a function for each shape.
+        loops: whether all kernels take rows as a parameter, since calls differ in their number.
+    """
+
+    def __init__(self, kernels: KernelSet, generics: Generics | None = None, *, loops: bool = False) -> None:
         self.kernels = kernels
+        self.generics = generics
+        self.loops = loops
         self.headers: dict[str, str] = {}
         self.inner: set[str] = set()
         self.made: dict[str, Instance] = {}
@@ -166,6 +178,8 @@ class Instances:
 
     def add(self, instance: Instance) -> str:
         """Register an instance; one that differs in a constant alone, such as the epsilon of a norm, gets a number."""
+        if self.generics is not None:
+            return self.generics.ask(instance)
         name, number = instance.name, 1
         while self.made.setdefault(name, replace(instance, name=name)) != replace(instance, name=name):
             number += 1
@@ -174,12 +188,24 @@ class Instances:
 
 
 class CScope:
-    """What an op sees while it writes the body of its block for calls of ``rows`` rows."""
+    """What an op sees while it writes the body of its block for calls of ``rows`` rows.
+
+    With ``variable`` these are the most, and their number is a parameter of the block's function.
+    """
 
     def __init__(
-        self, graph: Graph, layouts: Layouts, placement: Placement, instances: Instances, block: Block, rows: int
+        self,
+        graph: Graph,
+        layouts: Layouts,
+        placement: Placement,
+        instances: Instances,
+        block: Block,
+        rows: int,
+        *,
+        variable: bool = False,
     ) -> None:
-        self.rows = rows
+        self._rows = rows
+        self._variable = variable
         self._graph = graph
         self._layouts = layouts
         self._placement = placement
@@ -211,34 +237,84 @@ class CScope:
         self._function.calls[-1].append(called)
         return called
 
+    def number(self, name: str, value: int, kind: str = "uint32_t") -> str:
+        """A number of a kernel's shape, which in code for size may become a parameter of this name and C type."""
+        return str(value) if self._instances.generics is None else marked(name, str(value), kind)
+
+    def extent(self, name: str, value: int) -> str:
+        """The length of a kernel's own array; in code for size that of the largest shape."""
+        return str(value) if self._instances.generics is None else most(name, value)
+
+    def values(self, rows: Rows, width: int, kind: str = "uint32_t") -> str:
+        """How many values so many rows have."""
+        if self._instances.generics is None:
+            return str(rows.count * width)
+        value = f"rows * {width}" if self._variable and rows.count > 1 else str(rows.count * width)
+        return marked("count", value, kind)
+
+    @property
+    def rows(self) -> str:
+        """The rows of the call, for comments and names."""
+        return self.each.shown
+
     @property
     def each(self) -> Rows:
-        """Loop over the rows of the call."""
-        return Rows(self.rows)
+        """Loop of a kernel over the rows of the call."""
+        return self.loop(kind="uint32_t")
 
-    @staticmethod
-    def loop(count: int) -> Rows:
-        """Loop over so many rows, such as the heads of all rows of the call."""
-        return Rows(count)
+    @property
+    def once(self) -> Rows:
+        """One row, for a kernel that others call with several."""
+        return self._loop(1, "1", "int")
+
+    def loop(self, times: int = 1, kind: str = "int") -> Rows:
+        """Loop of a kernel over so many rows for each one of the call, such as its heads.
+
+        Args:
+            kind: C type of what is counted, where the number of rows is a parameter.
+        """
+        count = self._rows * times
+        value = ("rows" if times == 1 else f"rows * {times}") if self._variable else str(count)
+        return self._loop(count, value, kind)
+
+    def _loop(self, count: int, value: str, kind: str) -> Rows:
+        if self._instances.generics is None:
+            return Rows(count, value, value if count > 1 else "")
+        loops = self._instances.loops or count > 1
+        return Rows(count, marked("rows", value), marked("rows", value, kind) if loops else "", kind)
+
+    @property
+    def here(self) -> Rows:
+        """Loop over the rows of the call in the block's function itself."""
+        count = "rows" if self._variable else str(self._rows)
+        return Rows(self._rows, count, count if self._variable or self._rows > 1 else "")
 
     @staticmethod
     def float_literal(value: float) -> str:
         """A C literal of an fp32 constant."""
         return float_literal(value)
 
-    @staticmethod
-    def as_floats(pointer: str, offset: int) -> str:
-        """Bytes at ``pointer + offset`` seen as fp32."""
-        return f"colibri_floats({pointer} + {offset})" if offset else f"colibri_floats({pointer})"
+    def as_floats(self, pointer: str, offset: int, name: str = "") -> str:
+        """Bytes at ``pointer + offset`` seen as fp32.
 
-    @staticmethod
-    def as_shorts(pointer: str, offset: int) -> str:
+        Args:
+            name: of the parameter that the offset may become.
+        """
+        return f"colibri_floats({pointer}{self._behind(offset, name)})"
+
+    def as_shorts(self, pointer: str, offset: int, name: str = "") -> str:
         """Bytes at ``pointer + offset`` seen as numbers of 16 bits."""
-        return f"colibri_shorts({pointer} + {offset})" if offset else f"colibri_shorts({pointer})"
+        return f"colibri_shorts({pointer}{self._behind(offset, name)})"
 
-    def as_values(self, form: WeightFormat, pointer: str, offset: int) -> str:
+    def as_values(self, form: WeightFormat, pointer: str, offset: int, name: str = "") -> str:
         """Bytes at ``pointer + offset`` seen as weights of a format of floats."""
-        return self.as_shorts(pointer, offset) if form is WeightFormat.F16 else self.as_floats(pointer, offset)
+        place = self.as_shorts if form is WeightFormat.F16 else self.as_floats
+        return place(pointer, offset, name)
+
+    def _behind(self, offset: int, name: str) -> str:
+        if not offset:
+            return ""
+        return f" + {self.number(name, offset, 'int') if name else offset}"
 
     # ---- operands ----
 
@@ -350,13 +426,13 @@ class CScope:
         else:
             q = self.quantised(x)
             operand, stride = f"{q.integers}, {q.scale}", q.stride
-        name = self.linear(self.matrix(slot), kind, self.rows, stride)
+        name = self.linear(self.matrix(slot), kind, self.loop(), stride)
         self.line(f"{name}({self.floats(out)}, {self.weight(slot)}, {operand});")
 
-    def linear(self, layout: MatrixLayout, kind: BufferKind, rows: int, x_stride: int = 0) -> str:
+    def linear(self, layout: MatrixLayout, kind: BufferKind, rows: Rows, x_stride: int) -> str:
         """Instance of a matrix product; see `c_linear.linear` and `c_batch.linear_batch`."""
-        if rows >= self.inputs(layout, kind) > 1:
-            return linear_batch(self, layout, kind, x_stride, rows)
+        if rows.count >= self.inputs(layout, kind) > 1:
+            return linear_batch(self, layout, kind, x_stride, rows.count)
         return linear(self, layout, kind, rows, x_stride)
 
     def linear_chosen(self, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int) -> str:
@@ -364,15 +440,20 @@ class CScope:
         return linear_chosen(self, layout, kind, x_stride, top_k)
 
     def inputs(self, layout: MatrixLayout, kind: BufferKind) -> int:
-        """How many inputs the dot kernel multiplies with a tile at once."""
-        return self._instances.kernels.inputs(layout.coding, kind)
+        """How many inputs the dot kernel multiplies with a tile at once; in code for size one after the other."""
+        return 1 if self._instances.generics else self._instances.kernels.inputs(layout.coding, kind)
 
     def row_scale(self, layout: MatrixLayout) -> str:
         """The rows' scales: fp32, or its upper 16 bits."""
         place = self.as_shorts if layout.coding.format.grouped else self.as_floats
-        return place("w", layout.row_scale)
+        return place("w", layout.row_scale, "row_scale")
 
-    def activate(self, function: str, count: int) -> str:
+    def whole_tiles(self, layout: MatrixLayout) -> bool:
+        """Whether the rows of a matrix fill its tiles; in code for size those of all matrices in its format."""
+        alike = [layout] if self._instances.generics is None else self._layouts.matrices.values()
+        return all(one.n % one.tile_rows == 0 for one in alike if one.coding == layout.coding)
+
+    def activate(self, function: str, count: str) -> str:
         """Instance of an activation over ``count`` values in place; returns its name."""
         self.kernel("float32")
         return self.instance(
@@ -382,7 +463,7 @@ class CScope:
             [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    x[i] = colibri_{function}(x[i]);", "}"],
         )
 
-    def gate(self, function: str, count: int, clipped: tuple[float, float] | None = None) -> str:
+    def gate(self, function: str, count: str, clipped: tuple[float, float] | None = None) -> str:
         """Instance of the product of a gated MLP over ``count`` values; it takes ``(up, gate)``; returns its name.
 
         Args:
@@ -398,21 +479,23 @@ class CScope:
         body = [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    up[i] = {value};", "}"]
         return self.instance(name, doc, "float *restrict up, const float *restrict gate", body)
 
-    def quantise(self, width: int, stride: int, kind: BufferKind, qmax: int, rows: int) -> str:
-        """Instance of the quantisation of ``rows`` rows; it takes ``(y, scale, x)``; returns its name."""
+    def quantise(self, width: int, stride: int, kind: BufferKind, qmax: int, each: Rows) -> str:
+        """Instance of the quantisation of rows; it takes ``(y, scale, x)``; returns its name."""
         self.kernel("quantise")
-        each = Rows(rows)
         function = f"colibri_quantise{self.element_bits(kind)}"
         bits = 8 if kind is BufferKind.Q8 else 16
-        padded = "" if stride == width else f"_in_{stride}"
+        own, whole = self.number("width", width, "int"), self.number("stride", stride, "int")
+        limit = self.number("qmax", qmax, "")
+        bound = f"{qmax}.0f" if self._instances.generics is None else self.number("qmax", qmax, "float")
+        padded = "" if stride == width else f"_in_{whole}"
         return self.instance(
-            f"quantise{bits}_{rows}x{width}{padded}_to_{qmax}",
-            f"y[{rows}][{stride}] = x[{rows}][{width}] / scale[{rows}], within +-{qmax}",
+            f"quantise{bits}_{each.shown}x{own}{padded}_to_{limit}",
+            f"y[{each.shown}][{whole}] = x[{each.shown}][{own}] / scale[{each.shown}], within +-{limit}",
             f"{self.element(kind)} *restrict y, float *restrict scale, const float *restrict x",
             each.loop(
                 [
-                    f"{function}({each.at('y', stride)}, {each.at('scale', 1)}, {each.at('x', width)}, "
-                    f"{width}, {stride}, {qmax}.0f);"
+                    f"{function}({each.at('y', whole)}, {each.at('scale', 1)}, {each.at('x', own)}, "
+                    f"{own}, {whole}, {bound});"
                 ]
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from colibri.emit.c_module import Block, BlockFunction
-from colibri.emit.module import Module, Step
+from colibri.emit.module import Module
 from colibri.graph.graph import Graph, ModelKind
 
 
@@ -32,11 +32,12 @@ def model_c_values(module: Module, graph: Graph, prefix: str) -> dict[str, objec
         "headers": module.headers,
         "instances": module.instances,
         "arenas": module.arenas,
-        "blocks": [_block_text(block, graph, prefix) for block in module.blocks],
+        "blocks": [_block_text(block, module, graph, prefix) for block in module.blocks],
         "programs": [
             *([_encoder(module, graph, prefix)] if graph.encoder else []),
-            *(_program(module.steps, graph, rows, prefix) for rows in module.row_counts),
+            *(_program(module, graph, rows, prefix) for rows in module.row_counts),
         ],
+        "variable_rows": module.variable_rows,
     }
 
 
@@ -52,12 +53,20 @@ def _title(block: Block) -> str:
     return "one layer" if block.name == "layer" else f"one layer of another kind ({block.name})"
 
 
-def _block_text(block: Block, graph: Graph, prefix: str) -> _BlockText:
+def _rows_of(block: Block, module: Module, graph: Graph, count: int) -> str:
+    """What the name of a function for so many rows ends with: ``rows`` where it takes their number."""
+    last = block.is_output and graph.kind is ModelKind.TOKENS
+    return "rows" if module.variable_rows and not last else str(count)
+
+
+def _block_text(block: Block, module: Module, graph: Graph, prefix: str) -> _BlockText:
     rows = [[_member(name, value) for name, value in row.items()] for row in block.rows_of]
-    functions = [
-        _FunctionText(f"{block.name}_{count}", _params(block, graph, prefix), _body(function, block))
-        for count, function in block.functions.items()
-    ]
+    functions = []
+    for count, function in block.functions.items():
+        which = _rows_of(block, module, graph, count)
+        more = ", uint32_t rows" if which == "rows" else ""
+        params = _params(block, graph, prefix) + more
+        functions.append(_FunctionText(f"{block.name}_{which}", params, _body(function, block)))
     return _BlockText(block.name, _title(block), list(block.members.values()), rows, functions)
 
 
@@ -105,10 +114,20 @@ def _encoder(module: Module, graph: Graph, prefix: str) -> _FunctionText:
         if not block.encoder:
             continue
         inner = ["c->position = 0;"]
+        extra = "".join(f", {name} + c->position" for _, name in _external(block, graph))
         for rows in module.row_counts:
-            extra = "".join(f", {name} + c->position" for _, name in _external(block, graph))
             room = "c->position < c->source" if rows == 1 else f"c->position + {rows} <= c->source"
             table = f"&{block.name}_table[{step.first if step.count == 1 else 'i'}]"
+            if module.variable_rows:
+                inner += [
+                    "while (c->position < c->source) {",
+                    "    const uint32_t left = c->source - c->position;",
+                    f"    const uint32_t rows = left < {rows} ? left : {rows};",
+                    f"    {block.name}_rows(c, {table}{extra}, rows);",
+                    "    c->position += rows;",
+                    "}",
+                ]
+                continue
             inner += [
                 f"for (; {room}; c->position += {rows}) {{",
                 f"    {block.name}_{rows}(c, {table}{extra});",
@@ -122,16 +141,17 @@ def _encoder(module: Module, graph: Graph, prefix: str) -> _FunctionText:
     return _FunctionText("encoder", params, lines, "All passes of the encoder, each over the whole source.")
 
 
-def _program(steps: list[Step], graph: Graph, rows: int, prefix: str) -> _FunctionText:
+def _program(module: Module, graph: Graph, rows: int, prefix: str) -> _FunctionText:
     """Call the blocks in order; a token model's output block is called apart, for the last row only."""
     tokens = graph.kind is ModelKind.TOKENS
     lines: list[str] = []
-    for step in steps:
+    which, more = ("rows", ", rows") if module.variable_rows else (str(rows), "")
+    for step in module.steps:
         block = step.block
         if block.encoder or (block.is_output and tokens):
             continue
         extra = "".join(f", {name}" for _, name in _external(block, graph))
-        call = f"{block.name}_{rows}(c, &{block.name}_table[%s]{extra});"
+        call = f"{block.name}_{which}(c, &{block.name}_table[%s]{extra}{more});"
         if step.count == 1:
             lines.append(call % step.first)
         else:
@@ -140,5 +160,7 @@ def _program(steps: list[Step], graph: Graph, rows: int, prefix: str) -> _Functi
             lines.append("}")
     outside = ", const uint32_t *tokens" if tokens else ", const float *input, float *output"
     what = f"{rows} token{'s' if rows > 1 else ''}" if tokens else f"{rows} sample{'s' if rows > 1 else ''}"
+    if module.variable_rows:
+        outside, what = f"{outside}, uint32_t rows", f"1 to {rows} tokens"
     params = f"const struct {prefix}_context *c{outside}"
-    return _FunctionText(f"layers_{rows}", params, lines, f"All layers for {what}.")
+    return _FunctionText(f"layers_{which}", params, lines, f"All layers for {what}.")

@@ -10,13 +10,14 @@ from colibri.emit.c_module import (
     BlockFunction,
     CScope,
     Field,
-    Instance,
     Instances,
     weight_doc,
 )
+from colibri.emit.c_shapes import Generics, Instance
 from colibri.emit.model_bin import ModelBin
 from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.weights import Vector
+from colibri.optimise import Optimise
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
 from colibri.passes.place import Placement, all_buffers, buffer_views
@@ -53,7 +54,12 @@ class Arena:
 
 @dataclass(frozen=True)
 class Module:
-    """Everything that the template of `model.c` prints."""
+    """Everything that the template of `model.c` prints.
+
+    Attributes:
+        row_counts: numbers of rows of a call that there are functions for, the most first.
+        variable_rows: whether one function takes any number of rows, up to the only count.
+    """
 
     headers: list[str]
     instances: list[Instance]
@@ -61,6 +67,7 @@ class Module:
     steps: list[Step]
     arenas: list[Arena]
     row_counts: tuple[int, ...]
+    variable_rows: bool = False
 
     def kernels(self) -> list[set[str]]:
         """For each op of the graph, the kernels that it calls for whatever number of rows."""
@@ -90,29 +97,45 @@ def build_module(
     kernels: KernelSet,
     files: Sequence[ModelBin],
     rows: int,
+    optimise: Optimise = Optimise.SPEED,
 ) -> Module:
     """Generate C for calls of ``rows`` rows, and of one row where a token model also steps.
 
     Args:
         files: model.bin and, if there is one, hot.bin.
+        optimise: for speed with a function for each shape and number of rows, for size with one for all.
     """
-    instances = Instances(kernels)
+    tokens, generics = graph.kind is ModelKind.TOKENS, Generics() if optimise is Optimise.SIZE else None
+    variable = generics is not None and tokens and rows > 1
+    instances = Instances(kernels, generics, loops=generics is not None and rows > 1)
     steps, blocks = _find_blocks(graph, placement, files)
-    row_counts = (1,) if rows == 1 else (rows, 1) if graph.kind is ModelKind.TOKENS else (rows,)
+    row_counts = (rows,) if rows == 1 or variable or not tokens else (rows, 1)
     for block in blocks:
-        for count in (1,) if block.is_output and graph.kind is ModelKind.TOKENS else row_counts:
+        last = block.is_output and tokens
+        for count in (1,) if last else row_counts:
             block.functions[count] = BlockFunction()
-            scope = CScope(graph, layouts, placement, instances, block, count)
+            scope = CScope(graph, layouts, placement, instances, block, count, variable=variable and not last)
             for op in block.ops:
                 scope.emit(op)
+    if generics is not None:
+        _resolve(generics, blocks)
     return Module(
         instances.order(),
-        list(instances.made.values()),
+        list(instances.made.values()) if generics is None else generics.made,
         blocks,
         steps,
         _arenas(graph, layouts, placement, rows),
         row_counts,
+        variable,
     )
+
+
+def _resolve(generics: Generics, blocks: list[Block]) -> None:
+    """Make the functions that blocks call, and name them there."""
+    generics.finish()
+    for function in (one for block in blocks for one in block.functions.values()):
+        function.lines = [generics.resolved(line) for line in function.lines]
+        function.calls = [generics.called(names) for names in function.calls]
 
 
 def _find_blocks(graph: Graph, placement: Placement, files: Sequence[ModelBin]) -> tuple[list[Step], list[Block]]:

@@ -146,6 +146,7 @@ def package_values(contents: Contents) -> dict[str, object]:
         "bench_prompt": min(_BENCH_PROMPT, model.source or package.context - bench_tokens),
         "routing": model.routing,
         "scheme": package.scheme,
+        "optimise": str(package.optimise),
         "licence": comment_text(contents.licence or "", 200),
         "origin": comment_text(contents.origin or "", 400),
         "dropped": [comment_text(note, 200) for note in graph.dropped],

@@ -170,6 +170,7 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
         package.prefix,
         Sources(("src/model.c", "src/model_bin.S", *library), port, FILE_NAMES[: len(contents.files)]),
         package.compiler,
+        package.optimise,
     )
     package.save(folder)
 

@@ -10,10 +10,12 @@ from colibri.fit.sizes import Sizes
 from colibri.graph.graph import BufferKind, Graph, StateType, TensorClass
 from colibri.graph.ops import Experts
 from colibri.graph.scheme import Scheme
+from colibri.optimise import Optimise
 from colibri.options import Options
 from colibri.passes.prune import most_drops
 from colibri.passes.rules import Rule, Selector, ordered
 
+FOR_SIZE = "code for size (the same bits, more instructions)"
 Plan = Callable[[Options], Sizes | None]
 """Sizes of a recipe; None for one that cannot be."""
 
@@ -72,6 +74,10 @@ def _flash_ways(graph: Graph, options: Options, plan: Plan, order: Sequence[tupl
     if _flash_fits(plan, options):
         yield Change((), options, 0.0)
         return
+    if options.optimise is not Optimise.SIZE:
+        small = Change((FOR_SIZE,), replace(options, optimise=Optimise.SIZE), 0.0)
+        if _flash_fits(plan, small.options):
+            yield small
     experts = any(isinstance(op, Experts) for op in graph.ops)
     for whole in (False, True) if experts else (True,):
         before = Change((), options, 0.0)

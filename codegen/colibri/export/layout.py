@@ -10,6 +10,7 @@ from colibri.emit.linker import block_section
 from colibri.emit.templates import render
 from colibri.export.form import Files, Label
 from colibri.export.model import Model
+from colibri.optimise import Optimise
 
 _PER_LINE = 24
 
@@ -105,6 +106,9 @@ def values(model: Model, label: Label | None = None) -> dict[str, object]:
         "source": package.model.source,
         "bare": model.bare,
         "portable": model.portable,
+        "optimise": str(package.optimise),
+        "level": package.optimise.level,
+        "small": package.optimise is Optimise.SIZE,
         "flags": package.board.toolchain.flags,
         "tool": package.board.toolchain.prefix,
         "c_files": model.c_files,

@@ -8,6 +8,7 @@ from colibri.boards.profile import BoardKind
 from colibri.export.form import Files, Form, Label
 from colibri.export.layout import check_header, library, licences, page, weights_as_c
 from colibri.export.model import Model
+from colibri.optimise import Optimise
 
 
 def _files(model: Model, label: Label) -> Files:
@@ -24,6 +25,7 @@ def _files(model: Model, label: Label) -> Files:
 
 
 def _manifest(model: Model, label: Label) -> bytes:
+    small = [model.package.optimise.level] if model.package.optimise is Optimise.SIZE else []
     manifest: dict[str, object] = {
         "name": model.name,
         "version": label.version,
@@ -36,7 +38,7 @@ def _manifest(model: Model, label: Label) -> bytes:
         "headers": f"{model.name}.h",
         "examples": [{"name": "check", "base": "examples/check", "files": ["platformio.ini", "src/main.c"]}],
         # Nothing of -ffast-math, no fused multiply-add: the bits of every float are part of the model.
-        "build": {"flags": ["-fno-fast-math", "-ffp-contract=off", "-fno-math-errno"], "libArchive": True},
+        "build": {"flags": [*small, "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno"], "libArchive": True},
     }
     if label.url:
         manifest["homepage"] = label.url

@@ -16,7 +16,7 @@ from colibri.scratch import refuse_without_room, scratch_folder, write_scratch
 from colibri.toolchain.find import find_toolchain
 
 _FLAGS = (
-    *("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-ffunction-sections", "-fdata-sections"),
+    *("-std=c11", "-ffp-contract=off", "-fno-math-errno", "-ffunction-sections", "-fdata-sections"),
     *("-ffreestanding", "-nostdlib", "-Iinclude", "-Isrc", "-I."),
     *("-Wl,--no-entry", "-Wl,--stack-first", "-Wl,--strip-all"),
 )
@@ -53,12 +53,13 @@ def compile_module(model: Model) -> WebModule:
         "memory.c": (data_folder("runtime_c") / "ports/memory.c").read_bytes(),
     }
     sources = [name for name in files if name.endswith((".c", ".S"))]
+    level = model.package.optimise.level_of(compiler.compiler.family)
     stack = f"-Wl,-z,stack-size={board.stack}"
     with scratch_folder("module") as folder:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_scratch(folder / name, content)
-        command = [*compiler.command, *_FLAGS, stack, *sources, "-o", "model.wasm"]
+        command = [*compiler.command, level, *_FLAGS, stack, *sources, "-o", "model.wasm"]
         done = subprocess.run(
             command,
             cwd=folder,

@@ -16,6 +16,7 @@ import msgspec
 from colibri.boards.profile import Board, BoardKind, Holds
 from colibri.emit.module import Module
 from colibri.footprint.code_traits import Kernel, Traits, constant_bytes, descriptor_bytes, kernels, program
+from colibri.optimise import Optimise
 from colibri.package import CodeEstimate, Package, Within
 
 _UNKNOWN_KERNEL = 768  # bytes; more than most take
@@ -144,8 +145,8 @@ def estimate_code(module: Module, package: Package) -> CodeEstimate | None:
 
 
 def _within(choice: Choice, package: Package) -> Within | None:
-    """Bounds for the package's scheme; None where the measurement is not of this board and compiler."""
-    if not (choice.own and _made_by(choice.measured, package)):
+    """Bounds for the package's scheme; None where the measurement is not of this board, compiler and kind of code."""
+    if package.optimise is Optimise.SIZE or not (choice.own and _made_by(choice.measured, package)):
         return None
     return bound(choice.measured, package.scheme)
 

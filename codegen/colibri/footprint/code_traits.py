@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from colibri.emit.c_module import Block, Instance
+from colibri.emit.c_module import Block
+from colibri.emit.c_shapes import Instance
 from colibri.emit.module import Module
 
 Traits = dict[str, float]

@@ -81,6 +81,7 @@ class Side(msgspec.Struct, frozen=True):
     scheme: str
     image: str
     linked: bool
+    optimise: str = ""
 
 
 class Diff(msgspec.Struct, frozen=True):
@@ -147,7 +148,7 @@ def by_weight(rows: Iterable[Row]) -> list[Row]:
 
 
 def _side(report: Report) -> Side:
-    return Side(report.package, report.board, report.scheme, report.image, report.linked)
+    return Side(report.package, report.board, report.scheme, report.image, report.linked, report.optimise)
 
 
 def _region(name: str, old: RegionUse | None, new: RegionUse | None) -> RegionDiff:

@@ -8,6 +8,7 @@ from rich.text import Text
 from colibri.errors import in_bytes
 from colibri.footprint.attribute import TITLES
 from colibri.footprint.diff import Change, Diff, RegionDiff, Row, Side, by_weight, leaves
+from colibri.footprint.report import made
 from colibri.footprint.rows import Rows
 from colibri.footprint.stack_table import print_stack_diff
 
@@ -41,7 +42,7 @@ def print_diff(diff: Diff, console: Console, *, full: bool = False) -> None:
 
 
 def _side(side: Side) -> Text:
-    return Text.assemble((side.package, "bold"), f"  {side.scheme}  {side.board}  {side.image}")
+    return Text.assemble((side.package, "bold"), f"  {made(side.scheme, side.optimise)}  {side.board}  {side.image}")
 
 
 def _headline(region: RegionDiff, width: int) -> Text:

@@ -282,6 +282,8 @@ def _experts(tile: Tile) -> list[Tile]:
 
 def _facts(report: Report, package: Package | None, image: Path | None) -> list[Fact]:
     facts = [Fact("scheme", report.scheme)] if report.scheme else []
+    if report.optimise:
+        facts.append(Fact("code made for", report.optimise))
     if report.board:
         facts.append(Fact("board", report.board))
     if package is not None:

@@ -8,7 +8,7 @@ from colibri.emit.markdown import head, line, plain, signed, size
 from colibri.footprint.attribute import TITLES
 from colibri.footprint.budget import Finding, Level
 from colibri.footprint.diff import Diff, RegionDiff, Side, by_weight, leaves
-from colibri.footprint.report import RegionUse, Report
+from colibri.footprint.report import RegionUse, Report, made
 from colibri.footprint.stack_markdown import stack_diff_lines, stack_lines
 from colibri.footprint.table import below
 
@@ -37,7 +37,7 @@ def diff_markdown(diff: Diff, findings: tuple[Finding, ...] = (), *, full: bool 
 
 
 def _report_lines(report: Report, findings: tuple[Finding, ...], full: bool) -> Iterator[str]:
-    yield f"### Footprint of {_heading(report.package, report.scheme, report.board)}"
+    yield f"### Footprint of {_heading(report.package, report.made, report.board)}"
     yield ""
     yield from _findings(findings)
     yield from head("region", "used", "limit", "full", "free")
@@ -131,7 +131,7 @@ def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
 
 
 def _side(side: Side) -> str:
-    return _heading(side.package, side.scheme, side.board)
+    return _heading(side.package, made(side.scheme, side.optimise), side.board)
 
 
 def _heading(*words: str) -> str:

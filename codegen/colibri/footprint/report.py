@@ -18,8 +18,10 @@ from colibri.footprint.library import LibraryUse, library_use
 from colibri.footprint.linker import parse_map, parse_usage
 from colibri.footprint.owners import Owners
 from colibri.footprint.pe import read_pe
+from colibri.footprint.saved import least_saved
 from colibri.footprint.stack import Observed, StackUse, stack_use
 from colibri.footprint.wasm_pieces import wasm_pieces
+from colibri.optimise import Optimise
 from colibri.package import Package, load_package
 from colibri.toolchain.buildfiles import OVERSIZE, product_name
 
@@ -106,12 +108,14 @@ class Modelled(msgspec.Struct, frozen=True):
         compiler: with which.
         within: group to how far its prediction may be off, in bytes; empty when no board that is alike was measured.
         built_with: another compiler, for which the prediction does not hold; empty when it is that one.
+        for_speed: whether the code is made for size and takes less, since what was measured is code for speed.
     """
 
     board: str
     compiler: str
     within: dict[GroupKind, int]
     built_with: str = ""
+    for_speed: bool = False
 
     def text(self, board: str) -> str:
         """The same in words, for a report on ``board``."""
@@ -121,6 +125,8 @@ class Modelled(msgspec.Struct, frozen=True):
             words += f", within {', '.join(f'{self.within[kind]:,}' for kind in kinds)} bytes"
         elif self.board != board:
             words += ", the most similar board"
+        if self.for_speed:
+            words += "; as for speed, so code for size takes less"
         if self.built_with:
             words += f"; the code is of {self.built_with}, and takes what that makes of it"
         return words
@@ -138,6 +144,8 @@ class Report(msgspec.Struct, frozen=True):
         observed: runs of the test program that were watched.
         modelled: None when code, tables and data were not predicted.
         library: what firmware links in place of the product's port; None for a program without its package.
+        optimise: what the code is made for, ``speed`` or ``size``; empty for a program without its package.
+        size_saves: bytes that the same code for size would save, rather too few; 0 where nobody knows.
     """
 
     schema: int
@@ -153,6 +161,13 @@ class Report(msgspec.Struct, frozen=True):
     observed: tuple[Observed, ...] = ()
     modelled: Modelled | None = None
     library: LibraryUse | None = None
+    optimise: str = ""
+    size_saves: int = 0
+
+    @property
+    def made(self) -> str:
+        """Scheme, and what the code is made for if not for speed."""
+        return made(self.scheme, self.optimise)
 
     @property
     def alone(self) -> bool:
@@ -192,6 +207,9 @@ class Report(msgspec.Struct, frozen=True):
         """Lower the stack where that alone is enough, else make the model smaller."""
         smaller = "fewer experts, a smaller scheme, a shorter context or a larger board: see `colibri explain`"
         over = [region for region in self.regions if region.over]
+        holds_code = any(group.kind is GroupKind.CODE for group in over[0].groups)
+        if len(over) == 1 and holds_code and over[0].over <= self.size_saves:
+            return f"--optimise size, which saves about {in_bytes(self.size_saves)} of code; or {smaller}"
         holds_stack = any(group.kind is GroupKind.STACK for group in over[0].groups)
         if len(over) > 1 or not holds_stack or self.stack is None or self.stack.needed is None:
             return smaller
@@ -199,6 +217,15 @@ class Report(msgspec.Struct, frozen=True):
         if reserve - needed < over[0].over:
             return smaller
         return f"stack = {needed} in the board file is enough, not {reserve}; or `colibri build --fit-stack`"
+
+
+def made(scheme: str, optimise: str) -> str:
+    """What a package is, in a few words.
+
+    >>> made("w4a8", "speed"), made("w4a8", "size")
+    ('w4a8', 'w4a8 for size')
+    """
+    return f"{scheme} for size" if optimise == Optimise.SIZE else scheme
 
 
 def make_report(folder: Path) -> Report:
@@ -218,6 +245,8 @@ def make_report(folder: Path) -> Report:
     if elf is None:
         raise BadInput("not built yet", where=str(folder), hint="run `ninja` in it, or `colibri build`")
     linked = elf == product
+    library = library_use(folder / f"build/lib{package.prefix}.a") if elf.suffix == ".elf" else None
+    for_speed = package.optimise is Optimise.SPEED
     with _of_one_build(folder):
         layout, pieces = read_pieces(folder, package, elf, overflowed=not linked)
         bare = package.board.kind is BoardKind.BARE
@@ -229,13 +258,15 @@ def make_report(folder: Path) -> Report:
         board=package.board.id,
         title=package.board.title,
         scheme=package.scheme,
+        optimise=str(package.optimise),
         image=elf.relative_to(folder).as_posix(),
         linked=linked,
         regions=tuple(_region(index, layout, pieces, printed, package) for index in range(len(layout.regions))),
         emulators=tuple(EmulatorNote(e.name, str(e.proves), e.note) for e in package.board.emulators),
         stack=stack_use(folder, package, elf),
         modelled=_modelled(package),
-        library=library_use(folder / f"build/lib{package.prefix}.a") if elf.suffix == ".elf" else None,
+        library=library,
+        size_saves=least_saved(package.board.cpu.arch, library.code) if library and for_speed else 0,
     )
 
 
@@ -274,6 +305,7 @@ def _modelled(package: Package) -> Modelled | None:
         if estimate.within
         else {},
         built_with=" ".join(compiler.cc) if compiler and not own else "",
+        for_speed=package.optimise is Optimise.SIZE,
     )
 
 

@@ -42,7 +42,7 @@ def print_report(report: Report, console: Console, *, full: bool = False) -> Non
         full: each expert, function and table on a row of its own.
     """
     console.print(
-        Text.assemble((report.package, "bold"), f"  {report.scheme}  {report.board}  {report.title}"), soft_wrap=True
+        Text.assemble((report.package, "bold"), f"  {report.made}  {report.board}  {report.title}"), soft_wrap=True
     )
     for region in report.regions:
         if region.groups:

@@ -10,6 +10,7 @@ from typing import Literal
 from colibri.boards.check_emulators import TRAPS
 from colibri.boards.profile import Board, BoardKind, CompilerFamily, Emulator, Holds
 from colibri.emit.templates import render
+from colibri.optimise import Optimise
 from colibri.toolchain.compiler import Compiler, standard_compiler
 from colibri.toolchain.quote import cmake_text, ninja_words
 
@@ -138,7 +139,12 @@ def _flashed(board: Board, family: CompilerFamily) -> tuple[str, ...]:
 
 
 def write_build_files(
-    folder: Path, board: Board, prefix: str, sources: Sources, compiler: Compiler | None = None
+    folder: Path,
+    board: Board,
+    prefix: str,
+    sources: Sources,
+    compiler: Compiler | None = None,
+    optimise: Optimise = Optimise.SPEED,
 ) -> None:
     """Write build.ninja, CMakeLists.txt and toolchain.cmake into the package.
 
@@ -147,14 +153,15 @@ def write_build_files(
     Args:
         prefix: of the model; the archive is ``build/libPREFIX.a``.
         compiler: another than the board's own.
+        optimise: what the code is made for.
     """
-    values = _values(board, prefix, sources, compiler or standard_compiler(board))
+    values = _values(board, prefix, sources, compiler or standard_compiler(board), optimise)
     for template in ("build.ninja", "CMakeLists.txt", "toolchain.cmake"):
         text = render(f"package/{template}.j2", values)
         (folder / template).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> dict[str, object]:
+def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler, optimise: Optimise) -> dict[str, object]:
     bare = board.kind is BoardKind.BARE
     suffix = image_suffix(board)
     images = _images(board, sources)
@@ -175,6 +182,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler) -> 
         # A compiler for another system than the one at hand: CMake wants to know, except from the host's own.
         "cross": board.kind is not BoardKind.LINUX or bool(board.toolchain.prefix),
         "processor": board.cpu.arch,
+        "level": optimise.level_of(compiler.family),
         "cc": ninja_words(compiler.cc),
         "ar": ninja_words(compiler.ar),
         "objcopy": ninja_words(compiler.objcopy),

@@ -34,4 +34,4 @@ class Activation(Op):
         run.floats[self.x] = ACTIVATIONS[self.function](run.floats[self.x])
 
     def emit(self, c: CScope) -> None:
-        c.line(f"{c.activate(self.function, c.rows * self.width)}({c.floats(self.x)});")
+        c.line(f"{c.activate(self.function, c.values(c.each, self.width))}({c.floats(self.x)});")

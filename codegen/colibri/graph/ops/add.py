@@ -34,7 +34,7 @@ class Add(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("add")
-        count = c.rows * self.width
+        count = c.values(c.each, self.width, "int")
         name = c.instance(
             f"add_{count}",
             f"x[{count}] += y[{count}]",

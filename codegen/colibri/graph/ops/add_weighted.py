@@ -36,15 +36,15 @@ class AddWeighted(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("add_weighted")
-        each = c.each
+        each, width = c.loop(), c.number("width", self.width, "int")
         name = c.instance(
-            f"add_weighted_{c.rows}x{self.width}",
-            f"x[{c.rows}][{self.width}] += sigmoid(score[{c.rows}]) * y[{c.rows}][{self.width}]",
+            f"add_weighted_{c.rows}x{width}",
+            f"x[{c.rows}][{width}] += sigmoid(score[{c.rows}]) * y[{c.rows}][{width}]",
             "float *restrict x, const float *restrict y, const float *restrict score",
             each.loop(
                 [
-                    f"colibri_add_weighted({each.at('x', self.width)}, {each.at('y', self.width)}, "
-                    f"{each.element('score')}, {self.width});"
+                    f"colibri_add_weighted({each.at('x', width)}, {each.at('y', width)}, "
+                    f"{each.element('score')}, {width});"
                 ]
             ),
         )

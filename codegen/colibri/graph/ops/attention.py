@@ -172,14 +172,14 @@ class Attention(Op):
         c.kernel("attention")
         each = c.each
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
-        q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        heads, kv_heads, head_dim, capacity, q_width, kv_width = self._numbers(c)
         window = f", {'chunks of' if self.chunked else 'window'} {self.window}" if self.window else ""
         sinks = c.as_floats("sinks", 0) if self.sinks else "NULL"
-        ring = f"_{'in' if self.chunked else 'of'}_{self.capacity}" if self.window else ""
+        ring = f"_{'in' if self.chunked else 'of'}_{capacity}" if self.window else ""
         name = c.instance(
-            f"attention_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}{ring}",
+            f"attention_{c.rows}x{heads}x{kv_heads}x{head_dim}{ring}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
-            f"states [{self.capacity}][{kv_width}] {self.state_type}{window}",
+            f"states [{capacity}][{kv_width}] {self.state_type}{window}",
             f"float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
             f"{element} *restrict key_state, {element} *restrict value_state, float *restrict scores, "
             + ("const uint8_t *restrict sinks, " if self.sinks else "")
@@ -188,8 +188,8 @@ class Attention(Op):
                 [
                     f"colibri_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "
                     f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, key_state, value_state, "
-                    f"scores, {sinks}, {each.offset('position')}, {self.heads}, {self.kv_heads}, {self.head_dim}, "
-                    f"{self.capacity}, {'true' if self.chunked else 'false'}, {c.float_literal(self.scale)});",
+                    f"scores, {sinks}, {each.offset('position')}, {heads}, {kv_heads}, {head_dim}, "
+                    f"{capacity}, {'true' if self.chunked else 'false'}, {c.float_literal(self.scale)});",
                 ]
             ),
         )
@@ -202,14 +202,14 @@ class Attention(Op):
     def _emit_int8(self, c: CScope) -> None:
         int8_kernels(c, "attention_int8")
         each = c.each
-        q_width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        heads, kv_heads, head_dim, capacity, q_width, kv_width = self._numbers(c)
         window = f", {'chunks of' if self.chunked else 'window'} {self.window}" if self.window else ""
-        ring = f"_{'in' if self.chunked else 'of'}_{self.capacity}" if self.window else ""
+        ring = f"_{'in' if self.chunked else 'of'}_{capacity}" if self.window else ""
         states = "key_state, key_scales, value_state, value_scales"
         name = c.instance(
-            f"attention_int8_{c.rows}x{self.heads}x{self.kv_heads}x{self.head_dim}{ring}",
+            f"attention_int8_{c.rows}x{heads}x{kv_heads}x{head_dim}{ring}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
-            f"states [{self.capacity}][{kv_width}] int8, scales [{self.capacity}][{self.kv_heads}]{window}",
+            f"states [{capacity}][{kv_width}] int8, scales [{capacity}][{kv_heads}]{window}",
             "float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
             "int8_t *restrict key_state, uint16_t *restrict key_scales, int8_t *restrict value_state, "
             "uint16_t *restrict value_scales, int32_t *restrict scores, int8_t *restrict query, "
@@ -219,8 +219,8 @@ class Attention(Op):
                 [
                     f"colibri_attention_int8({each.at('out', q_width)}, {each.at('q', q_width)}, "
                     f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, {states}, scores, query, "
-                    f"{c.as_floats('sinks', 0) if self.sinks else 'NULL'}, {each.offset('position')}, {self.heads}, "
-                    f"{self.kv_heads}, {self.head_dim}, {self.capacity}, {'true' if self.chunked else 'false'}, "
+                    f"{c.as_floats('sinks', 0) if self.sinks else 'NULL'}, {each.offset('position')}, {heads}, "
+                    f"{kv_heads}, {head_dim}, {capacity}, {'true' if self.chunked else 'false'}, "
                     f"{c.float_literal(self.scale)}, {query_max(self.head_dim)}.0f);",
                 ]
             ),
@@ -230,4 +230,15 @@ class Attention(Op):
             f"{name}({c.floats(self.out)}, {c.floats(self.q)}, {c.floats(self.k)}, {c.floats(self.v)}, "
             f"{keys}, {values}, {c.integers('scores')}, {c.integers('query')}, "
             f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()});"
+        )
+
+    def _numbers(self, c: CScope) -> tuple[str, str, str, str, str, str]:
+        """Those of the kernel's shape: heads, kv_heads, head_dim, capacity, width of q, width of k and v."""
+        return (
+            c.number("heads", self.heads),
+            c.number("kv_heads", self.kv_heads),
+            c.number("head_dim", self.head_dim),
+            c.number("capacity", self.capacity),
+            c.number("q_width", self.heads * self.head_dim),
+            c.number("kv_width", self.kv_heads * self.head_dim),
         )

@@ -38,7 +38,7 @@ class Clip(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("clip")
-        count, literal = c.rows * self.width, c.float_literal(self.limit)
+        count, literal = c.values(c.each, self.width, "int"), c.float_literal(self.limit)
         name = c.instance(
             f"clip_{count}",
             f"x[{count}] within +-{literal}",

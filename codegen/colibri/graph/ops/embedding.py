@@ -97,11 +97,12 @@ class Embedding(Op):
         if not form.floating:
             parts.append(c.row_scale(layout))
         c.kernel(f"embedding_{kernel}" if kernel in _OWN_FILES else "embedding")
-        operands = ", ".join([*parts, each.element("tokens"), str(self.width), *tile])
+        width = c.number("width", self.width)
+        operands = ", ".join([*parts, each.element("tokens"), width, *tile])
         name = c.instance(
-            f"embedding_{str(coding).replace('+', '_')}_{c.rows}x{self.width}",
-            f"out[{c.rows}][{self.width}] = table[{self.vocab_size}][{self.width}], {coding}, at each token",
+            f"embedding_{str(coding).replace('+', '_')}_{c.rows}x{width}",
+            f"out[{c.rows}][{width}] = table[{self.vocab_size}][{width}], {coding}, at each token",
             "float *restrict out, const uint8_t *restrict w, const uint32_t *restrict tokens",
-            each.loop([f"colibri_embedding_{kernel}({each.at('out', self.width)}, {operands});"]),
+            each.loop([f"colibri_embedding_{kernel}({each.at('out', width)}, {operands});"]),
         )
         c.line(f"{name}({c.floats(self.out)}, {c.weight('embedding')}, tokens);")

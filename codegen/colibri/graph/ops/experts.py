@@ -174,12 +174,12 @@ class Experts(Op):
     def emit(self, c: CScope) -> None:
         c.kernel("experts")
         c.kernel("float32")
-        if self.grouped and c.rows > 1:
+        if self.grouped and c.here.end:
             self._emit_grouped(c)
             return
-        each, route = c.each, c.route(self.route)
+        each, route = c.here, c.route(self.route)
         lines = []
-        first, last = ("0", str(self.top_k)) if c.rows == 1 else (f"row * {self.top_k}", f"(row + 1) * {self.top_k}")
+        first, last = ("0", str(self.top_k)) if not each.end else (f"row * {self.top_k}", f"(row + 1) * {self.top_k}")
         lines.append(f"for (uint32_t slot = {first}; slot < {last}; slot++) {{")
         lines.append(f"    const uint8_t *const expert = {c.expert_weights(f'{route.index}[slot]')};")
         lines += [f"    {line}" for line in self._expert_lines(c, f"{route.weight}[slot]")]
@@ -197,7 +197,7 @@ class Experts(Op):
         slots, hidden, down = c.integers("expert_slots"), c.floats("expert_hidden"), c.floats("expert_down")
         q = c.quantised(f"expert_hidden_{self.hidden_kind}")
         lines = [
-            f"const uint32_t count = colibri_slots_of({slots}, {route.index}, {c.rows * self.top_k}, index);",
+            f"const uint32_t count = colibri_slots_of({slots}, {route.index}, {c.here.times(self.top_k)}, index);",
             f"const uint8_t *const expert = {c.expert_weights('index')};",
         ]
         for part in ("gate", "up") if self.gated else ("up",):
@@ -208,11 +208,11 @@ class Experts(Op):
         own = f"{hidden} + i * {self.hidden}"
         lines.append("for (uint32_t i = 0; i < count; i++) {")
         if self.gated:
-            gate = c.gate(self.activation, self.hidden, self.clipped)
+            gate = c.gate(self.activation, c.values(c.once, self.hidden), self.clipped)
             lines.append(f"    {gate}({own}, {c.floats('expert_gate')} + i * {self.hidden});")
         elif self.activation != "identity":
-            lines.append(f"    {c.activate(self.activation, self.hidden)}({own});")
-        quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, 1)
+            lines.append(f"    {c.activate(self.activation, c.values(c.once, self.hidden))}({own});")
+        quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, c.once)
         lines += [f"    {quantiser}({q.integers} + i * {q.stride}, {q.scale} + i, {own});", "}"]
         product = c.linear_chosen(layouts["down"].layout, self.hidden_kind, q.stride, 0)
         lines.append(f"{product}({down}, {_at('expert', layouts['down'].offset)}, {q.integers}, {q.scale}, count);")
@@ -225,11 +225,12 @@ class Experts(Op):
 
     def _combine(self, c: CScope) -> str:
         """Instance that adds a weighted row."""
+        width = c.number("width", self.width, "int")
         return c.instance(
-            f"combine_{self.width}",
-            f"out[{self.width}] = weight * x[{self.width}] for the first expert, added for the others",
+            f"combine_{width}",
+            f"out[{width}] = weight * x[{width}] for the first expert, added for the others",
             "float *restrict out, const float *restrict x, float weight, bool first",
-            [f"colibri_combine(out, x, weight, first, {self.width});"],
+            [f"colibri_combine(out, x, weight, first, {width});"],
         )
 
     def _expert_lines(self, c: CScope, weight: str) -> list[str]:
@@ -238,12 +239,12 @@ class Experts(Op):
         Args:
             weight: of the route, as C.
         """
-        layouts, each, hidden = c.expert(), c.each, c.floats("expert_hidden")
+        layouts, each, hidden = c.expert(), c.here, c.floats("expert_hidden")
         if self.input_kind is BufferKind.FLOAT:
-            x = each.at(c.floats(self.x), self.width)
+            x, stride = each.at(c.floats(self.x), self.width), self.width
         else:
             q = c.quantised(self.x)
-            x = f"{each.at(q.integers, q.stride)}, {each.at(q.scale, 1)}"
+            x, stride = f"{each.at(q.integers, q.stride)}, {each.at(q.scale, 1)}", q.stride
         lines = []
         if self.weigh_input:
             weighed = c.floats("expert_input")
@@ -255,19 +256,20 @@ class Experts(Op):
                 x = f"{each.at(q.integers, q.stride)}, {weighed}"
         for part in ("gate", "up") if self.gated else ("up",):
             target = c.floats("expert_gate") if part == "gate" else hidden
-            linear = c.linear(layouts[part].layout, self.input_kind, 1)
+            linear = c.linear(layouts[part].layout, self.input_kind, c.once, stride)
             lines.append(f"{linear}({target}, {_at('expert', layouts[part].offset)}, {x});")
         if self.gated:
-            lines.append(f"{c.gate(self.activation, self.hidden, self.clipped)}({hidden}, {c.floats('expert_gate')});")
+            gate = c.gate(self.activation, c.values(c.once, self.hidden), self.clipped)
+            lines.append(f"{gate}({hidden}, {c.floats('expert_gate')});")
         elif self.activation != "identity":
-            lines.append(f"{c.activate(self.activation, self.hidden)}({hidden});")
-        inner = hidden
+            lines.append(f"{c.activate(self.activation, c.values(c.once, self.hidden))}({hidden});")
+        inner, stride = hidden, self.hidden
         if self.hidden_kind is not BufferKind.FLOAT:
             q = c.quantised(f"expert_hidden_{self.hidden_kind}")
-            quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, 1)
+            quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, c.once)
             lines.append(f"{quantiser}({q.integers}, {q.scale}, {hidden});")
-            inner = f"{q.integers}, {q.scale}"
-        linear = c.linear(layouts["down"].layout, self.hidden_kind, 1)
+            inner, stride = f"{q.integers}, {q.scale}", q.stride
+        linear = c.linear(layouts["down"].layout, self.hidden_kind, c.once, stride)
         lines.append(f"{linear}({c.floats('expert_down')}, {_at('expert', layouts['down'].offset)}, {inner});")
         return lines
 

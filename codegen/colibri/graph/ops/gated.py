@@ -35,4 +35,4 @@ class Gated(Op):
         run.floats[self.up] = ACTIVATIONS[self.function](run.floats[self.gate]) * run.floats[self.up]
 
     def emit(self, c: CScope) -> None:
-        c.line(f"{c.gate(self.function, c.rows * self.width)}({c.floats(self.up)}, {c.floats(self.gate)});")
+        c.line(f"{c.gate(self.function, c.values(c.each, self.width))}({c.floats(self.up)}, {c.floats(self.gate)});")

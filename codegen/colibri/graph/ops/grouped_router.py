@@ -119,7 +119,7 @@ class GroupedRouter(Op):
         each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
         c.multiply("router", self.x, self.input_kind, self.k, "router_scores")
         how = "renormalised" if self.renormalise else "as they are"
-        count, groups = self.num_experts, len(self.sizes)
+        count, groups = c.number("experts", self.num_experts), len(self.sizes)
         correction = c.as_floats("correction", 0) if self.correction else "NULL"
         flags = ("true" if flag else "false" for flag in (self.score == "softmax", self.best == 2, self.renormalise))
         name = c.instance(

@@ -68,15 +68,14 @@ class HeadLinear(Op):
 
     def emit(self, c: CScope) -> None:
         layout = c.matrix(self.slot)
-        name = c.linear(layout, self.input_kind, 1)
-        count = c.rows * self.heads
-        head = "i" if c.rows == 1 else f"i % {self.heads}"
+        head = f"i % {self.heads}" if c.here.end else "i"
         if self.input_kind is BufferKind.FLOAT:
-            x = f"{c.floats(self.x)} + i * {self.k}"
+            x, stride = f"{c.floats(self.x)} + i * {self.k}", self.k
         else:
             q = c.quantised(self.x)
-            x = f"{q.integers} + i * {q.stride}, {q.scale} + i"
-        c.line(f"for (uint32_t i = 0; i < {count}; i++) {{")
+            x, stride = f"{q.integers} + i * {q.stride}, {q.scale} + i", q.stride
+        name = c.linear(layout, self.input_kind, c.once, stride)
+        c.line(f"for (uint32_t i = 0; i < {c.here.times(self.heads)}; i++) {{")
         c.line(
             f"    {name}({c.floats(self.out)} + i * {self.n}, {c.weight(self.slot)} + {head} * {layout.stride}, {x});"
         )

@@ -45,26 +45,29 @@ class Keep(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("keep")
+        width = c.number("width", self.width)
         if self.state_type is StateType.I8:
             self._emit_int8(c)
             return
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
         name = c.instance(
-            f"keep_{self.state_type}_{c.rows}x{self.width}",
-            f"state[position...][{self.width}] = x[{c.rows}][{self.width}], {self.state_type}",
+            f"keep_{self.state_type}_{c.rows}x{width}",
+            f"state[position...][{width}] = x[{c.rows}][{width}], {self.state_type}",
             f"{element} *restrict state, const float *restrict x, uint32_t position",
-            [f"colibri_keep_{self.state_type}(state + position * {self.width}, x, {c.rows * self.width});"],
+            [f"colibri_keep_{self.state_type}(state + position * {width}, x, {c.values(c.each, self.width)});"],
         )
         c.line(f"{name}({c.state(self.slot)}, {c.floats(self.x)}, {c.position()});")
 
     def _emit_int8(self, c: CScope) -> None:
+        width, pieces = c.number("width", self.width), c.number("pieces", self.pieces)
+        piece = c.number("piece", self.width // self.pieces)
         name = c.instance(
-            f"keep_int8_{c.rows}x{self.pieces}x{self.width // self.pieces}",
-            f"state[position...][{self.width}] int8 and scales [{self.pieces}] = x[{c.rows}][{self.width}]",
+            f"keep_int8_{c.rows}x{pieces}x{piece}",
+            f"state[position...][{width}] int8 and scales [{pieces}] = x[{c.rows}][{width}]",
             "int8_t *restrict state, uint16_t *restrict scales, const float *restrict x, uint32_t position",
             [
-                f"colibri_keep_int8(state + position * {self.width}, scales + position * {self.pieces}, x, "
-                f"{c.rows * self.pieces}, {self.width // self.pieces});"
+                f"colibri_keep_int8(state + position * {width}, scales + position * {pieces}, x, "
+                f"{c.values(c.each, self.pieces)}, {piece});"
             ],
         )
         c.line(f"{name}({c.rows_int8(self.slot, self.state)}, {c.floats(self.x)}, {c.position()});")

@@ -121,12 +121,12 @@ class LatentAttention(Op):
         c.kernel("latent_attention")
         each = c.each
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
-        q_width, rope_width = self.heads * self.rank, self.heads * self.rope_dim
+        heads, rank, rope_dim, capacity, q_width, rope_width = self._numbers(c)
         name = c.instance(
-            f"latent_attention_{c.rows}x{self.heads}x{self.rank}x{self.rope_dim}",
+            f"latent_attention_{c.rows}x{heads}x{rank}x{rope_dim}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], q_rope[{c.rows}][{rope_width}], "
-            f"latent[{c.rows}][{self.rank}], k_rope[{c.rows}][{self.rope_dim}]; states "
-            f"[{self.capacity}][{self.rank}] and [{self.capacity}][{self.rope_dim}] {self.state_type}",
+            f"latent[{c.rows}][{rank}], k_rope[{c.rows}][{rope_dim}]; states "
+            f"[{capacity}][{rank}] and [{capacity}][{rope_dim}] {self.state_type}",
             "float *restrict out, const float *restrict q, const float *restrict q_rope, "
             "const float *restrict latent, const float *restrict k_rope, "
             f"{element} *restrict latent_state, {element} *restrict rope_state, float *restrict scores, "
@@ -134,9 +134,9 @@ class LatentAttention(Op):
             each.loop(
                 [
                     f"colibri_latent_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "
-                    f"{each.at('q_rope', rope_width)}, {each.at('latent', self.rank)}, "
-                    f"{each.at('k_rope', self.rope_dim)}, latent_state, rope_state, scores, "
-                    f"{each.offset('position')}, {self.heads}, {self.rank}, {self.rope_dim}, "
+                    f"{each.at('q_rope', rope_width)}, {each.at('latent', rank)}, "
+                    f"{each.at('k_rope', rope_dim)}, latent_state, rope_state, scores, "
+                    f"{each.offset('position')}, {heads}, {rank}, {rope_dim}, "
                     f"{c.float_literal(self.scale)});",
                 ]
             ),
@@ -150,12 +150,12 @@ class LatentAttention(Op):
     def _emit_int8(self, c: CScope) -> None:
         int8_kernels(c, "latent_attention_int8")
         each = c.each
-        q_width, rope_width = self.heads * self.rank, self.heads * self.rope_dim
+        heads, rank, rope_dim, capacity, q_width, rope_width = self._numbers(c)
         name = c.instance(
-            f"latent_attention_int8_{c.rows}x{self.heads}x{self.rank}x{self.rope_dim}",
+            f"latent_attention_int8_{c.rows}x{heads}x{rank}x{rope_dim}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], q_rope[{c.rows}][{rope_width}], "
-            f"latent[{c.rows}][{self.rank}], k_rope[{c.rows}][{self.rope_dim}]; states "
-            f"[{self.capacity}][{self.rank}] and [{self.capacity}][{self.rope_dim}] int8, scales [{self.capacity}]",
+            f"latent[{c.rows}][{rank}], k_rope[{c.rows}][{rope_dim}]; states "
+            f"[{capacity}][{rank}] and [{capacity}][{rope_dim}] int8, scales [{capacity}]",
             "float *restrict out, const float *restrict q, const float *restrict q_rope, "
             "const float *restrict latent, const float *restrict k_rope, "
             "int8_t *restrict latent_state, uint16_t *restrict latent_scales, int8_t *restrict rope_state, "
@@ -163,9 +163,9 @@ class LatentAttention(Op):
             each.loop(
                 [
                     f"colibri_latent_attention_int8({each.at('out', q_width)}, {each.at('q', q_width)}, "
-                    f"{each.at('q_rope', rope_width)}, {each.at('latent', self.rank)}, "
-                    f"{each.at('k_rope', self.rope_dim)}, latent_state, latent_scales, rope_state, rope_scales, "
-                    f"scores, query, {each.offset('position')}, {self.heads}, {self.rank}, {self.rope_dim}, "
+                    f"{each.at('q_rope', rope_width)}, {each.at('latent', rank)}, "
+                    f"{each.at('k_rope', rope_dim)}, latent_state, latent_scales, rope_state, rope_scales, "
+                    f"scores, query, {each.offset('position')}, {heads}, {rank}, {rope_dim}, "
                     f"{c.float_literal(self.scale)}, {query_max(self.rank + self.rope_dim)}.0f);",
                 ]
             ),
@@ -173,3 +173,14 @@ class LatentAttention(Op):
         buffers = ", ".join(c.floats(buffer) for buffer in (self.out, *self.reads()))
         latents, keys = c.rows_int8("latent_state", self.latent_state), c.rows_int8("rope_state", self.rope_state)
         c.line(f"{name}({buffers}, {latents}, {keys}, {c.integers('scores')}, {c.integers('query')}, {c.position()});")
+
+    def _numbers(self, c: CScope) -> tuple[str, str, str, str, str, str]:
+        """Those of the kernel's shape: heads, rank, rope_dim, capacity, width of q, width of its rotated part."""
+        return (
+            c.number("heads", self.heads),
+            c.number("rank", self.rank),
+            c.number("rope_dim", self.rope_dim),
+            c.number("capacity", self.capacity),
+            c.number("q_width", self.heads * self.rank),
+            c.number("rope_width", self.heads * self.rope_dim),
+        )

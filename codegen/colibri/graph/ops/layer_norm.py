@@ -50,15 +50,15 @@ class LayerNorm(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("layer_norm")
-        each = c.each
+        each, width = c.loop(), c.number("width", self.width, "int")
         name = c.instance(
-            f"layer_norm_{c.rows}x{self.width}",
-            f"y[{c.rows}][{self.width}] = (x - mean) / deviation * w[{self.width}] + b[{self.width}]",
+            f"layer_norm_{c.rows}x{width}",
+            f"y[{c.rows}][{width}] = (x - mean) / deviation * w[{width}] + b[{width}]",
             "float *restrict y, const float *restrict x, const uint8_t *restrict w, const uint8_t *restrict b",
             each.loop(
                 [
-                    f"colibri_layer_norm({each.at('y', self.width)}, {each.at('x', self.width)}, "
-                    f"{c.as_floats('w', 0)}, {c.as_floats('b', 0)}, {self.width}, {c.float_literal(self.eps)});"
+                    f"colibri_layer_norm({each.at('y', width)}, {each.at('x', width)}, "
+                    f"{c.as_floats('w', 0)}, {c.as_floats('b', 0)}, {width}, {c.float_literal(self.eps)});"
                 ]
             ),
         )

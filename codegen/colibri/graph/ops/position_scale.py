@@ -37,15 +37,15 @@ class PositionScale(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("position_scale")
-        each = c.each
+        each, width = c.each, c.number("width", self.width, "int")
         name = c.instance(
-            f"position_scale_{c.rows}x{self.width}",
-            f"x[{c.rows}][{self.width}] *= factor[position]",
+            f"position_scale_{c.rows}x{width}",
+            f"x[{c.rows}][{width}] *= factor[position]",
             "float *restrict x, const uint8_t *restrict factor, uint32_t position",
             each.loop(
                 [
-                    f"colibri_position_scale({each.at('x', self.width)}, {c.as_floats('factor', 0)}, "
-                    f"{each.offset('position')}, {self.width});"
+                    f"colibri_position_scale({each.at('x', width)}, {c.as_floats('factor', 0)}, "
+                    f"{each.offset('position')}, {width});"
                 ]
             ),
         )

@@ -42,5 +42,5 @@ class Quantise(Op):
 
     def emit(self, c: CScope) -> None:
         out = c.quantised(self.out)
-        name = c.quantise(self.width, out.stride, self.kind, self.qmax, c.rows * self.pieces)
+        name = c.quantise(self.width, out.stride, self.kind, self.qmax, c.loop(self.pieces))
         c.line(f"{name}({out.integers}, {out.scale}, {c.floats(self.x)});")

@@ -43,10 +43,11 @@ class Recall(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("recall")
+        width = c.number("width", self.width)
         name = c.instance(
-            f"recall_{c.rows}x{self.width}",
-            f"x[{c.rows}][{self.width}] = state[position...][{self.width}]",
+            f"recall_{c.rows}x{width}",
+            f"x[{c.rows}][{width}] = state[position...][{width}]",
             "float *restrict x, const float *restrict state, uint32_t position",
-            [f"colibri_recall(x, state + position * {self.width}, {c.rows * self.width});"],
+            [f"colibri_recall(x, state + position * {width}, {c.values(c.each, self.width)});"],
         )
         c.line(f"{name}({c.floats(self.out)}, {c.state(self.slot)}, {c.position()});")

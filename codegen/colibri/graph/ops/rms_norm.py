@@ -52,16 +52,15 @@ class RmsNorm(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("rms_norm")
-        count = c.rows * self.groups
-        each = c.loop(count)
+        each, width = c.loop(self.groups), c.number("width", self.width, "int")
         name = c.instance(
-            f"rms_norm_{count}x{self.width}",
-            f"y[{count}][{self.width}] = x / rms(x) * w[{self.width}]",
+            f"rms_norm_{each.shown}x{width}",
+            f"y[{each.shown}][{width}] = x / rms(x) * w[{width}]",
             "float *restrict y, const float *restrict x, const uint8_t *restrict w",
             each.loop(
                 [
-                    f"colibri_rms_norm({each.at('y', self.width)}, {each.at('x', self.width)}, {c.as_floats('w', 0)}, "
-                    f"{self.width}, {c.float_literal(self.eps)});"
+                    f"colibri_rms_norm({each.at('y', width)}, {each.at('x', width)}, {c.as_floats('w', 0)}, "
+                    f"{width}, {c.float_literal(self.eps)});"
                 ]
             ),
         )

@@ -83,16 +83,17 @@ class Rope(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("rope")
-        width, each = self.heads * self.head_dim, c.each
-        kernel, size = ("colibri_rope_2", "") if self.head_dim == 2 else ("colibri_rope", f", {self.head_dim}")
+        each, heads, head_dim = c.each, c.number("heads", self.heads), c.number("head_dim", self.head_dim)
+        width = c.number("width", self.heads * self.head_dim)
+        kernel, size = ("colibri_rope_2", "") if self.head_dim == 2 else ("colibri_rope", f", {head_dim}")
         name = c.instance(
-            f"rope_{c.rows}x{self.heads}x{self.head_dim}",
-            f"rotate x[{c.rows}][{self.heads}][{self.head_dim}] by its position",
+            f"rope_{c.rows}x{heads}x{head_dim}",
+            f"rotate x[{c.rows}][{heads}][{head_dim}] by its position",
             "float *restrict x, const uint8_t *restrict coarse, const uint8_t *restrict fine, uint32_t position",
             each.loop(
                 [
                     f"{kernel}({each.at('x', width)}, {c.as_floats('coarse', 0)}, {c.as_floats('fine', 0)}, "
-                    f"{each.offset('position')}, {self.step}, {self.heads}{size});"
+                    f"{each.offset('position')}, {self.step}, {heads}{size});"
                 ]
             ),
         )

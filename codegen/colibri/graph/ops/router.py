@@ -83,16 +83,17 @@ class Router(Op):
     def emit(self, c: CScope) -> None:
         c.kernel("router")
         each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
+        count = c.number("experts", self.num_experts)
         c.multiply("router", self.x, self.input_kind, self.k, "router_scores")
         how = "renormalised" if self.renormalise else "as they are"
         name = c.instance(
-            f"top{self.top_k}_of_{c.rows}x{self.num_experts}",
-            f"index and weight[{c.rows}][{self.top_k}] of the largest of scores[{c.rows}][{self.num_experts}], {how}",
+            f"top{self.top_k}_of_{c.rows}x{count}",
+            f"index and weight[{c.rows}][{self.top_k}] of the largest of scores[{c.rows}][{count}], {how}",
             "uint32_t *restrict index, float *restrict weight, float *restrict scores",
             each.loop(
                 [
                     f"colibri_router({each.at('index', self.top_k)}, {each.at('weight', self.top_k)}, "
-                    f"{each.at('scores', self.num_experts)}, {self.num_experts}, {self.top_k}, "
+                    f"{each.at('scores', count)}, {count}, {self.top_k}, "
                     f"{'true' if self.renormalise else 'false'});"
                 ]
             ),

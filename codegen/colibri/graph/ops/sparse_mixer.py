@@ -93,15 +93,16 @@ class SparseMixer(Op):
     def emit(self, c: CScope) -> None:
         c.kernel("sparse_mixer")
         each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
+        count = c.number("experts", self.num_experts)
         c.multiply("router", self.x, self.input_kind, self.k, "router_scores")
         name = c.instance(
-            f"sparse_mixer_{c.rows}x{self.num_experts}",
-            f"index and weight[{c.rows}][2] of scores[{c.rows}][{self.num_experts}], each among its near ones",
+            f"sparse_mixer_{c.rows}x{count}",
+            f"index and weight[{c.rows}][2] of scores[{c.rows}][{count}], each among its near ones",
             "uint32_t *restrict index, float *restrict weight, float *restrict scores, float *restrict near",
             each.loop(
                 [
                     f"colibri_sparse_mixer({each.at('index', 2)}, {each.at('weight', 2)}, "
-                    f"{each.at('scores', self.num_experts)}, near, {self.num_experts}, "
+                    f"{each.at('scores', count)}, near, {count}, "
                     f"{c.float_literal(self.width)});"
                 ]
             ),

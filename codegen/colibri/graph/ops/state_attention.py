@@ -119,7 +119,8 @@ class StateAttention(Op):
             int8_kernels(c, "state_attention_int8")
         else:
             c.kernel("state_attention")
-        each, width = c.each, self.heads * self.head_dim
+        each, heads, head_dim = c.each, c.number("heads", self.heads), c.number("head_dim", self.head_dim)
+        capacity, width = c.number("capacity", self.capacity), c.number("width", self.heads * self.head_dim)
         element = {StateType.F32: "float", StateType.F16: "uint16_t", StateType.I8: "int8_t"}[self.state_type]
         scratch = "int32_t *restrict scores, int8_t *restrict query, " if int8 else "float *restrict scores, "
         past = self.reach is Reach.PAST
@@ -128,7 +129,7 @@ class StateAttention(Op):
         if self.bias:  # where it stands for the first key
             bias = f"{c.as_floats('bias', 0)} + {self.capacity - 1} - {each.offset('position').replace('+', '-')}"
         known = "position" if past else "position, uint32_t source" if self.bias else "source"
-        shape = f"{c.rows}x{self.heads}x{self.head_dim}_{'of' if past else 'source'}_{self.capacity}"
+        shape = f"{c.rows}x{heads}x{head_dim}_{'of' if past else 'source'}_{capacity}"
         states = (
             "key_state, key_scales, value_state, value_scales, scores, query"
             if int8
@@ -137,10 +138,10 @@ class StateAttention(Op):
         most = f", {query_max(self.head_dim)}.0f" if int8 else ""
         name = c.instance(
             f"state_attention{'_int8' if int8 else ''}{'_biased' if self.bias else ''}_{shape}",
-            f"out[{c.rows}][{width}] from q[{c.rows}][{width}]; states [{self.capacity}][{width}] {self.state_type}, "
-            + (f"scales [{self.capacity}][{self.heads}], " if int8 else "")
+            f"out[{c.rows}][{width}] from q[{c.rows}][{width}]; states [{capacity}][{width}] {self.state_type}, "
+            + (f"scales [{capacity}][{heads}], " if int8 else "")
             + ("the past" if past else "the whole source")
-            + (f"; bias [{self.heads}][{self.distances}]" if self.bias else ""),
+            + (f"; bias [{heads}][{self.distances}]" if self.bias else ""),
             f"float *restrict out, const float *restrict q, const {element} *restrict key_state, "
             + ("const uint16_t *restrict key_scales, " if int8 else "")
             + f"const {element} *restrict value_state, "
@@ -151,8 +152,8 @@ class StateAttention(Op):
             each.loop(
                 [
                     f"colibri_state_attention_{self.state_type}({each.at('out', width)}, {each.at('q', width)}, "
-                    f"{states}, {bias}, {self.distances}, {count}, {self.heads}, "
-                    f"{self.head_dim}, {c.float_literal(self.scale)}{most});",
+                    f"{states}, {bias}, {self.distances}, {count}, {heads}, "
+                    f"{head_dim}, {c.float_literal(self.scale)}{most});",
                 ]
             ),
         )
