@@ -3,9 +3,9 @@
  * Compile with KERNEL_HEADER (the header), KERNEL (the function), ROWS (of a tile), SUM (type of a
  * sum), and GROUPED where the kernel takes group scales, SUMS where it takes sums of activations too, ANY_GROUP where
  * it takes the group's size last, or PLANES where it takes zero points, bits and group size. With INPUTS and VALUE (type
- * of an element) the function is the one for so many inputs at once. Every array is an allocation of its own that ends
- * with its last element, so that a sanitizer sees a read beyond it; on bare metal, with HEAP bytes for all of them, they
- * stand one behind the other.
+ * of an element) the function is the one for so many inputs at once, with FACTS and GATHER one that takes what the function
+ * GATHER tells of them: FACTS(k) values. Every array is an allocation of its own that ends with its last element, so that
+ * a sanitizer sees a read beyond it; on bare metal, with HEAP bytes for all of them, they stand one behind the other.
  */
 #include <stdint.h>
 #include KERNEL_HEADER
@@ -162,6 +162,18 @@ int main(void)
             KERNEL(sum, (const void *)weights.data, scales.data, x, sums, head.k);
 #endif
             release(sums);
+#elif defined FACTS
+            int32_t *facts = allocate(sizeof(int32_t) * (size_t)FACTS(head.k));
+            if (facts == NULL) {
+                leave(2);
+            }
+            GATHER(facts, x, head.k);
+#ifdef GROUPED
+            KERNEL(sum, (const void *)weights.data, scales.data, x, facts, head.k);
+#else
+            KERNEL(sum, (const void *)weights.data, x, facts, head.k);
+#endif
+            release(facts);
 #elif defined ANY_GROUP
             KERNEL(sum, (const void *)weights.data, scales.data, x, head.k, head.group);
 #elif defined GROUPED

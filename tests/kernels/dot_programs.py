@@ -224,7 +224,7 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool =
         **({"SUMS": "1"} if dot.tile.group_sums else {}),
         **({"ANY_GROUP": "1"} if dot.tile.any_group else {}),
         **({"PLANES": "1"} if dot.planes else {"GROUPED": "1"} if dot.form.format.grouped else {}),
-        **({"INPUTS": f"{name}_INPUTS", "VALUE": f"int{8 * np.dtype(dot.dtype).itemsize}_t"} if at_once else {}),
+        **(_several(dot, name) if at_once else {}),
     }
     image = folder / f"{dot}.elf"
     command = [*compiler, *board.toolchain.flags, *FLAGS, *WARNINGS, *(SANITIZE if sanitize else [])]
@@ -237,6 +237,12 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool =
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return DotProgram(dot, image, board, emulator, dot.inputs if at_once else 1)
+
+
+def _several(dot: Dot, name: str) -> dict[str, str]:
+    """What the harness wants to know of a function for several inputs."""
+    given = {"INPUTS": f"{name}_INPUTS", "VALUE": f"int{8 * np.dtype(dot.dtype).itemsize}_t"}
+    return given | ({"FACTS": f"{name}_FACTS", "GATHER": f"colibri_{dot.stem}_facts"} if dot.tile.facts else {})
 
 
 def bare_options(board: Board, emulator: Emulator, folder: Path) -> list[str]:

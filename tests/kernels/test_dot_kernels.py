@@ -164,11 +164,23 @@ def several(dot: Dot, case: Case, rng: np.random.Generator) -> Case:
     return replace(case, x=np.stack([case.x, *(rng.permutation(case.x) for _ in range(dot.inputs - 1))]))
 
 
+def rarely_large(dot: Dot, n: int, k: int) -> list[Case]:
+    """Weights at their ends with activations around half of theirs, and some large: kernels may take these apart."""
+    rng = np.random.default_rng(3)
+    middle = activation_limit(dot.form, dot.kind, k, "case") // 2 + 1
+    some = []
+    for share in (0.0, 0.005, 0.02, 0.05):
+        sizes = np.where(rng.random(k) < share, 2 * middle - 1, middle + (rng.random(k) < 0.1))
+        some += [(sizes * sign).astype(dot.dtype) for sign in (1, -1, rng.choice((-1, 1), k))]
+    return [replace(case, x=x) for case in extreme_cases(dot, n, k) for x in some]
+
+
 @kernels(at_once=True)
 def test_several_inputs_at_once(dot: Dot, tmp_path: Path) -> None:
     """Each input has the sums that it has alone; the last of them ends where its array does."""
     rng = np.random.default_rng(2)
-    cases = [several(dot, case, rng) for case in shapes_and_places(dot) + extreme_cases(dot, 17, 1024)]
+    every = [*shapes_and_places(dot), *extreme_cases(dot, 17, 1024), *rarely_large(dot, 17, 416)]
+    cases = [several(dot, case, rng) for case in every]
     for sanitize in (False,) if is_emulated(dot.folder) else (False, True):
         program = build_dot(dot, tmp_path, sanitize=sanitize, at_once=True)
         for case, got in zip(cases, program.run(cases), strict=True):

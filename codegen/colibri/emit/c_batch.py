@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from colibri.emit.c_linear import dot_call, instance_name, row_count, scale_arguments, store_name
 from colibri.graph.graph import BufferKind
 from colibri.passes.kernels import scheme_name
-from colibri.passes.pack import MatrixLayout
+from colibri.passes.pack import MatrixLayout, aligned
 
 if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
+
+MOST_ROWS = 64  # with which a tile of weights is multiplied before the next: more need no fewer reads, but more stack
 
 
 def linear_batch(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, rows: int) -> str:
@@ -33,53 +35,75 @@ def linear_chosen(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: i
 def _instance(
     c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, *, rows: int = 0, top_k: int = 0
 ) -> str:
-    n, k, tile, at_once = layout.n, layout.k, layout.tile_rows, c.inputs(layout, kind)
+    n, k, tile, at_once = layout.n, layout.padded_k, layout.tile_rows, c.inputs(layout, kind)
     stem, element, store = c.dot_kernel(layout.coding, kind), c.element(kind), store_name(layout)
     c.kernel("linear")
     c.kernel(stem)
     scales, sums = scale_arguments(c, layout), "int64_t" if store == "colibri_store_wide" else "int32_t"
     count = str(rows) if rows else "count"
+    most = MOST_ROWS // at_once * at_once
+    most = min(aligned(rows, at_once), most) if rows else most
+    whole = 0 < rows <= most  # all rows are taken together
+    first, some = ("", count) if whole else ("first + ", "some")
 
     def place(row: str) -> str:
         """Of a row in x and x_scale."""
-        return f"slots[{row}] / {top_k}" if top_k else f"({row})" if " " in row else row
+        return f"slots[{row}] / {top_k}" if top_k else row
 
     def stored(row: str, own: str) -> str:
+        row = first + row
         y = f"y + {f'({row})' if ' ' in row else row} * {n} + n"
-        return f"{store}({y}, {own}, {scales}, x_scale[{place(row).strip('()')}], {row_count(c, layout)});"
+        return f"{store}({y}, {own}, {scales}, x_scale[{place(row)}], {row_count(c, layout)});"
 
-    own = f"x + {place('row')} * {x_stride}"
+    operands, facts, gather = ["inputs + i"], list[str](), list[str]()
+    if c.tile(layout.coding, kind).facts:
+        operands.append(f"facts[i / {at_once}]")
+        facts = [f"int32_t facts[{most // at_once}][COLIBRI_{stem.upper()}_FACTS({k})];"]
+        gather = [
+            f"for (uint32_t i = 0; i + 1 < {some}; i += {at_once}) {{",
+            f"    colibri_{stem}_facts(facts[i / {at_once}], inputs + i, {k});",
+            "}",
+        ]
     body = [
+        f"for (uint32_t i = 0; i < {most}; i++) {{ /* what would be behind the last is the last */",
+        f"    const uint32_t row = {first}(i < {some} ? i : {some} - 1);",
+        f"    inputs[i] = x + {place('row')} * {x_stride};",
+        "}",
+        *gather,
         f"for (int n = 0; n < {n}; n += {tile}) {{",
-        "    uint32_t row = 0;",
-        f"    for (; row + {at_once} <= {count}; row += {at_once}) {{",
-        f"        const {element} *inputs[{at_once}];",
-        f"        for (uint32_t i = 0; i < {at_once}; i++) {{",
-        f"            inputs[i] = x + {place('row + i')} * {x_stride};",
-        "        }",
+        "    uint32_t i = 0;",
+        f"    for (; i + 1 < {some}; i += {at_once}) {{",
         f"        {sums} sum[{at_once * tile}];",
-        f"        {dot_call(c, layout, f'{stem}_inputs', ['inputs'])}",
-        f"        for (uint32_t i = 0; i < {at_once}; i++) {{",
-        f"            {stored('row + i', f'sum + i * {tile}')}",
+        f"        {dot_call(c, layout, f'{stem}_inputs', operands)}",
+        f"        for (uint32_t j = 0; j < {at_once} && i + j < {some}; j++) {{",
+        f"            {stored('i + j', f'sum + j * {tile}')}",
         "        }",
         "    }",
     ]
-    if not rows or rows % at_once:
+    if not rows or rows % at_once == 1:
         body += [
-            f"    for (; row < {count}; row++) {{",
+            f"    if (i < {some}) {{",
             f"        {sums} sum[{tile}];",
-            f"        {dot_call(c, layout, stem, [own])}",
-            f"        {stored('row', 'sum')}",
+            f"        {dot_call(c, layout, stem, ['inputs[i]'])}",
+            f"        {stored('i', 'sum')}",
             "    }",
         ]
     body.append("}")
+    if not whole:
+        body = [
+            f"for (uint32_t first = 0; first < {count}; first += {most}) {{",
+            f"    const uint32_t some = {count} - first < {most} ? {count} - first : {most};",
+            *(f"    {line}" for line in body),
+            "}",
+        ]
+    body = [f"const {element} *inputs[{most}];", *facts, *body]
     params = f"float *restrict y, const uint8_t *restrict w, const {element} *restrict x, const float *restrict x_scale"
     which = f"x[{count}]"
     if not rows:
         params += ", const int32_t *restrict slots, uint32_t count" if top_k else ", uint32_t count"
         which = f"x[slots[count] / {top_k}]" if top_k else which
     plus = "" if layout.bias < 0 else " + bias"
-    doc = f"y[{count}][{n}] = {which}[{k}] W[{n}][{k}]^T{plus}, {scheme_name(layout.coding, kind)}"
+    doc = f"y[{count}][{n}] = {which}[{layout.k}] W[{n}][{layout.k}]^T{plus}, {scheme_name(layout.coding, kind)}"
     which = str(rows) if rows else f"top{top_k}" if top_k else "some"
-    name = instance_name(layout, kind, which, str(n), str(k))
+    name = instance_name(layout, kind, which, str(n), str(layout.k))
     return c.instance(name, doc, params, body)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define COLIBRI_DOT_W8A8_ROWS 16
-#define COLIBRI_DOT_W8A8_INPUTS 8
+#define COLIBRI_DOT_W8A8_INPUTS 4
 
 /* The line that lies so many bytes further begins to come from memory; as a number, since it may lie beyond the matrix. */
 static inline void colibri_fetch_w8a8(const uint8_t *w, int ahead)
@@ -53,53 +53,128 @@ static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const ui
     _mm256_storeu_si256((void *)(sum + 8), total1);
 }
 
-/* The same for 8 inputs, whose sums follow each other. Here w has the magnitude, which serves all inputs. */
+/* What is to know of 4 inputs at once, told by colibri_dot_w8a8_facts: the sum of each, how many of their quads (four
+ * values) are steep, at most k / 8, or one more if there are too many; of each column + input. A quad is
+ * steep if magnitudes of one sign in one of its pairs add up to more than 129: times w + 127, which is at most 254, they
+ * may pass 16 bits. */
+#define COLIBRI_DOT_W8A8_FACTS(k) (COLIBRI_DOT_W8A8_INPUTS + 2 + (k) / 8)
+
+/* One bit for each of the 8 quads in values that is steep; their sum is added to total. */
+static inline uint32_t colibri_steep_w8a8(__m256i values, __m256i *total)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i one = _mm256_set1_epi8(1);
+    const __m256i up = _mm256_maddubs_epi16(_mm256_max_epi8(values, zero), one);
+    const __m256i down = _mm256_maddubs_epi16(_mm256_max_epi8(_mm256_sub_epi8(zero, values), zero), one);
+    *total = _mm256_add_epi32(*total, _mm256_madd_epi16(_mm256_sub_epi16(up, down), _mm256_set1_epi16(1)));
+    const __m256i pairs = _mm256_cmpgt_epi16(_mm256_max_epi16(up, down), _mm256_set1_epi16(129));
+    const __m256i flat = _mm256_cmpeq_epi32(pairs, zero);
+    return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(flat)) & 0xFF;
+}
+
+static inline void colibri_dot_w8a8_facts(int32_t *restrict facts, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
+                                          int k)
+{
+    int32_t *const found = facts + COLIBRI_DOT_W8A8_INPUTS;
+    int32_t steep = 0;
+    __m256i total[COLIBRI_DOT_W8A8_INPUTS] = {_mm256_setzero_si256()};
+    for (int i = 0; i < k; i += 32) {
+        for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
+            const int8_t *values = x[input] + i;
+            int8_t last[32] = {0};
+            if (i + 32 > k) {
+                __builtin_memcpy(last, values, (size_t)(k - i));
+                values = last;
+            }
+            uint32_t bits = colibri_steep_w8a8(_mm256_loadu_si256((const void *)values), &total[input]);
+            for (; bits != 0 && steep <= k / 8; bits &= bits - 1) {
+                steep++;
+                found[steep] = i + 4 * __builtin_ctz(bits) + input;
+            }
+        }
+    }
+    found[0] = steep;
+    for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
+        __m128i four = _mm_add_epi32(_mm256_castsi256_si128(total[input]), _mm256_extracti128_si256(total[input], 1));
+        four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+        four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+        facts[input] = _mm_cvtsi128_si32(four);
+    }
+}
+
+/* Adds what 16-bit sums of a steep quad's products have lost of 8 rows; the products of each value apart lose nothing. */
+static inline void colibri_correct_w8a8(int32_t *sum, const uint8_t *w, __m256i values)
+{
+    const __m256i rows = _mm256_add_epi8(_mm256_loadu_si256((const void *)w), _mm256_set1_epi8(127));
+    const __m256i first = _mm256_maddubs_epi16(rows, _mm256_and_si256(values, _mm256_set1_epi16(0xFF)));
+    const __m256i second = _mm256_maddubs_epi16(rows, _mm256_andnot_si256(_mm256_set1_epi16(0xFF), values));
+    const __m256i whole = _mm256_add_epi16(first, second); /* modulo 2^16, and so the difference, which is below 2^15 */
+    const __m256i lost = _mm256_sub_epi16(whole, _mm256_maddubs_epi16(rows, values));
+    const __m256i total = _mm256_loadu_si256((const void *)sum);
+    _mm256_storeu_si256((void *)sum, _mm256_add_epi32(total, _mm256_madd_epi16(lost, _mm256_set1_epi16(1))));
+}
+
+/* Adds 4 products of both 8 rows. Each pair of sums is done before the next begins: gcc would begin all, and have too few
+ * registers. */
+static inline void colibri_both_w8a8(__m256i *total0, __m256i *total1, __m256i rows0, __m256i rows1, __m256i values)
+{
+    *total0 = colibri_add_w8a8(*total0, rows0, values);
+    *total1 = colibri_add_w8a8(*total1, rows1, values);
+    __asm__("" : "+x"(*total0), "+x"(*total1));
+}
+
+/* The same for 4 inputs, whose sums follow each other. Here w + 127 has no sign, for all inputs, and 127 times the sum of
+ * x is taken off. */
 static inline void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
                                            const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                           int k)
+                                           const int32_t *restrict facts, int k)
 {
-    for (int half = 0; half < COLIBRI_DOT_W8A8_ROWS; half += 8) {
-        __m256i total0 = _mm256_setzero_si256();
-        __m256i total1 = _mm256_setzero_si256();
-        __m256i total2 = _mm256_setzero_si256();
-        __m256i total3 = _mm256_setzero_si256();
-        __m256i total4 = _mm256_setzero_si256();
-        __m256i total5 = _mm256_setzero_si256();
-        __m256i total6 = _mm256_setzero_si256();
-        __m256i total7 = _mm256_setzero_si256();
-        const int8_t *const x0 = x[0];
-        const int8_t *const x1 = x[1];
-        const int8_t *const x2 = x[2];
-        const int8_t *const x3 = x[3];
-        const int8_t *const x4 = x[4];
-        const int8_t *const x5 = x[5];
-        const int8_t *const x6 = x[6];
-        const int8_t *const x7 = x[7];
-        const uint8_t *at = w + 4 * half;
-        for (int i = 0; i < k; i += 4) {
-            const __m256i rows = _mm256_loadu_si256((const void *)at);
-            if (half == 0) {
-                colibri_fetch_w8a8(at, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
-            }
-            const __m256i magnitudes = _mm256_abs_epi8(rows);
-            total0 = colibri_add_w8a8(total0, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x0 + i), rows));
-            total1 = colibri_add_w8a8(total1, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x1 + i), rows));
-            total2 = colibri_add_w8a8(total2, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x2 + i), rows));
-            total3 = colibri_add_w8a8(total3, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x3 + i), rows));
-            total4 = colibri_add_w8a8(total4, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x4 + i), rows));
-            total5 = colibri_add_w8a8(total5, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x5 + i), rows));
-            total6 = colibri_add_w8a8(total6, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x6 + i), rows));
-            total7 = colibri_add_w8a8(total7, magnitudes, _mm256_sign_epi8(colibri_four_w8a8(x7 + i), rows));
-            at += 4 * COLIBRI_DOT_W8A8_ROWS;
+    const int32_t *const steep = facts + COLIBRI_DOT_W8A8_INPUTS;
+    if (steep[0] > k / 8) {
+        for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
+            colibri_dot_w8a8(sum + input * COLIBRI_DOT_W8A8_ROWS, w, x[input], k);
         }
-        _mm256_storeu_si256((void *)(sum + half), total0);
-        _mm256_storeu_si256((void *)(sum + half + 16), total1);
-        _mm256_storeu_si256((void *)(sum + half + 32), total2);
-        _mm256_storeu_si256((void *)(sum + half + 48), total3);
-        _mm256_storeu_si256((void *)(sum + half + 64), total4);
-        _mm256_storeu_si256((void *)(sum + half + 80), total5);
-        _mm256_storeu_si256((void *)(sum + half + 96), total6);
-        _mm256_storeu_si256((void *)(sum + half + 112), total7);
+        return;
+    }
+    const __m256i shift = _mm256_set1_epi8(127);
+    const int8_t *const x0 = x[0];
+    const int8_t *const x1 = x[1];
+    const int8_t *const x2 = x[2];
+    const int8_t *const x3 = x[3];
+    __m256i total00 = _mm256_set1_epi32(-127 * facts[0]);
+    __m256i total10 = _mm256_set1_epi32(-127 * facts[1]);
+    __m256i total20 = _mm256_set1_epi32(-127 * facts[2]);
+    __m256i total30 = _mm256_set1_epi32(-127 * facts[3]);
+    __m256i total01 = total00;
+    __m256i total11 = total10;
+    __m256i total21 = total20;
+    __m256i total31 = total30;
+    const uint8_t *at = w;
+    for (int i = 0; i < k; i += 4) {
+        const __m256i rows0 = _mm256_add_epi8(_mm256_loadu_si256((const void *)at), shift);
+        const __m256i rows1 = _mm256_add_epi8(_mm256_loadu_si256((const void *)(at + 32)), shift);
+        colibri_fetch_w8a8(at, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
+        colibri_both_w8a8(&total00, &total01, rows0, rows1, colibri_four_w8a8(x0 + i));
+        colibri_both_w8a8(&total10, &total11, rows0, rows1, colibri_four_w8a8(x1 + i));
+        colibri_both_w8a8(&total20, &total21, rows0, rows1, colibri_four_w8a8(x2 + i));
+        colibri_both_w8a8(&total30, &total31, rows0, rows1, colibri_four_w8a8(x3 + i));
+        at += 4 * COLIBRI_DOT_W8A8_ROWS;
+    }
+    _mm256_storeu_si256((void *)sum, total00);
+    _mm256_storeu_si256((void *)(sum + 8), total01);
+    _mm256_storeu_si256((void *)(sum + 16), total10);
+    _mm256_storeu_si256((void *)(sum + 24), total11);
+    _mm256_storeu_si256((void *)(sum + 32), total20);
+    _mm256_storeu_si256((void *)(sum + 40), total21);
+    _mm256_storeu_si256((void *)(sum + 48), total30);
+    _mm256_storeu_si256((void *)(sum + 56), total31);
+    for (int32_t i = 1; i <= steep[0]; i++) {
+        const int input = steep[i] % 4;
+        const int column = steep[i] - input;
+        const __m256i values = colibri_four_w8a8(x[input] + column);
+        const uint8_t *tile = w + column * COLIBRI_DOT_W8A8_ROWS;
+        colibri_correct_w8a8(sum + input * COLIBRI_DOT_W8A8_ROWS, tile, values);
+        colibri_correct_w8a8(sum + input * COLIBRI_DOT_W8A8_ROWS + 8, tile + 32, values);
     }
 }
 
