@@ -2,13 +2,15 @@
  *
  *     limits read BYTES THREADS    GB/s of reading BYTES again and again, each thread its share
  *     limits peak NAME             10^9 multiply-adds of int8 a second in registers: avx2, vnni256 or vnni512
- *     limits router N K            ns of choosing K of N experts, the logits in the L1 cache
+ *     limits select N K            ns of choosing K of N experts, the logits in the L1 cache, with AVX2: 2 of 8, 2 or 8
+ *                                  of 128
+ *     limits router N K            the same, with their weights
  *
  * A program that the processor cannot run prints nothing and ends with 3.
  */
 #define _GNU_SOURCE
 
-#include "kernels/portable/router.h"
+#include "kernels/avx2/router.h"
 
 #include <immintrin.h>
 #include <pthread.h>
@@ -19,7 +21,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { READ_NS = 200000000, PEAK_NS = 100000000, MOST_THREADS = 64, MOST_EXPERTS = 512, SETS = 16 };
+enum { READ_NS = 200000000, PEAK_NS = 100000000, MOST_THREADS = 64, MOST_EXPERTS = 128, SETS = 16 };
 
 static uint64_t now(void)
 {
@@ -209,36 +211,67 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static int measure_router(uint32_t n, uint32_t k)
+static float logits[SETS][MOST_EXPERTS];
+
+/* As in a package, where these are constants: one function for each. Choosing among few does not write its scores. */
+#define SHAPE(n, k)                                                                           \
+    static void select_##k##_of_##n(uint32_t *index, float *weight, uint32_t set)             \
+    {                                                                                         \
+        colibri_choose_experts(index, weight, logits[set], n, k);                             \
+    }                                                                                         \
+                                                                                              \
+    static void router_##k##_of_##n(uint32_t *index, float *weight, uint32_t set)             \
+    {                                                                                         \
+        float scores[n];                                                                      \
+        memcpy(scores, logits[set], sizeof scores);                                           \
+        colibri_router(index, weight, scores, n, k, true);                                    \
+    }
+
+SHAPE(8, 2)
+SHAPE(128, 2)
+SHAPE(128, 8)
+
+static const struct {
+    uint32_t experts;
+    uint32_t top_k;
+    void (*select)(uint32_t *index, float *weight, uint32_t set);
+    void (*router)(uint32_t *index, float *weight, uint32_t set);
+} shapes[] = {
+    {8, 2, select_2_of_8, router_2_of_8},
+    {128, 2, select_2_of_128, router_2_of_128},
+    {128, 8, select_8_of_128, router_8_of_128},
+};
+
+static int measure_router(bool weights, uint32_t experts, uint32_t top_k)
 {
     enum { CALLS = 1024, TIMES = 101 };
-    static float logits[SETS][MOST_EXPERTS];
     static double times[TIMES];
-    float scores[MOST_EXPERTS];
     float weight[MOST_EXPERTS];
     uint32_t index[MOST_EXPERTS];
     uint32_t random = 1;
-    if (k == 0 || k > n || n > MOST_EXPERTS) {
-        return 2;
-    }
-    for (uint32_t i = 0; i < SETS * n; i++) {
+    for (uint32_t i = 0; i < SETS * MOST_EXPERTS; i++) {
         random ^= random << 13;
         random ^= random >> 17;
         random ^= random << 5;
-        logits[i / n][i % n] = (float)random / 1e9f;
+        logits[i / MOST_EXPERTS][i % MOST_EXPERTS] = (float)random / 1e9f;
     }
-    for (int time = 0; time < TIMES; time++) {
-        const uint64_t begin = now();
-        for (uint32_t call = 0; call < CALLS; call++) {
-            memcpy(scores, logits[call % SETS], n * sizeof scores[0]); /* they are overwritten */
-            colibri_router(index, weight, scores, n, k, true);
-            __asm__ volatile("" : : "r"(index), "r"(weight) : "memory");
+    for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
+        if (shapes[shape].experts != experts || shapes[shape].top_k != top_k) {
+            continue;
         }
-        times[time] = (double)(now() - begin) / CALLS;
+        for (int time = 0; time < TIMES; time++) {
+            const uint64_t begin = now();
+            for (uint32_t call = 0; call < CALLS; call++) {
+                (weights ? shapes[shape].router : shapes[shape].select)(index, weight, call % SETS);
+                __asm__ volatile("" : : "r"(index), "r"(weight) : "memory");
+            }
+            times[time] = (double)(now() - begin) / CALLS;
+        }
+        qsort(times, TIMES, sizeof times[0], compare);
+        printf("%.3f\n", times[TIMES / 2]);
+        return 0;
     }
-    qsort(times, TIMES, sizeof times[0], compare);
-    printf("%.3f\n", times[TIMES / 2]);
-    return 0;
+    return 2;
 }
 
 int main(int argc, char **argv)
@@ -249,9 +282,10 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "peak") == 0) {
         return measure_peak(argv[2]);
     }
-    if (argc == 4 && strcmp(argv[1], "router") == 0) {
-        return measure_router((uint32_t)strtoul(argv[2], NULL, 10), (uint32_t)strtoul(argv[3], NULL, 10));
+    const bool weights = strcmp(argv[argc > 1], "router") == 0;
+    if (argc == 4 && (weights || strcmp(argv[1], "select") == 0)) {
+        return measure_router(weights, (uint32_t)strtoul(argv[2], NULL, 10), (uint32_t)strtoul(argv[3], NULL, 10));
     }
-    fputs("limits read BYTES THREADS | peak NAME | router N K\n", stderr);
+    fputs("limits read BYTES THREADS | peak NAME | select N K | router N K\n", stderr);
     return 2;
 }

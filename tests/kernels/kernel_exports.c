@@ -1,21 +1,35 @@
 /* kernel_exports.c: the portable kernels as functions of a shared library, for the tests; compiled with AVX2 those of
  * kernels/avx2 where it has them. */
 #ifdef __AVX2__
-#include "kernels/portable/attention.h"
+#include "kernels/avx2/float32.h"
+#include "kernels/avx2/add.h"
+#include "kernels/avx2/add_weighted.h"
+#include "kernels/avx2/attention.h"
+#include "kernels/avx2/clip.h"
+#include "kernels/avx2/experts.h"
+#include "kernels/avx2/layer_norm.h"
+#include "kernels/avx2/linear.h"
 #include "kernels/avx2/quantise.h"
 #include "kernels/avx2/rms_norm.h"
+#include "kernels/avx2/rope.h"
+#include "kernels/avx2/router.h"
 #else
+#include "kernels/portable/add.h"
+#include "kernels/portable/add_weighted.h"
 #include "kernels/portable/attention.h"
+#include "kernels/portable/clip.h"
+#include "kernels/portable/experts.h"
+#include "kernels/portable/layer_norm.h"
+#include "kernels/portable/linear.h"
 #include "kernels/portable/quantise.h"
 #include "kernels/portable/rms_norm.h"
+#include "kernels/portable/rope.h"
+#include "kernels/portable/router.h"
 #endif
 
 #include "kernels/portable/rows_int8.h"
 
-#include "kernels/portable/add.h"
-#include "kernels/portable/add_weighted.h"
 #include "kernels/portable/attention_int8.h"
-#include "kernels/portable/clip.h"
 #include "kernels/portable/embedding.h"
 #include "kernels/portable/embedding_fp4.h"
 #include "kernels/portable/embedding_pairs.h"
@@ -23,18 +37,13 @@
 #include "kernels/portable/embedding_lanes.h"
 #include "kernels/portable/embedding_plus128.h"
 #include "kernels/portable/embedding_quads.h"
-#include "kernels/portable/experts.h"
 #include "kernels/portable/grouped_router.h"
 #include "kernels/portable/keep.h"
 #include "kernels/portable/last_row.h"
 #include "kernels/portable/latent_attention.h"
 #include "kernels/portable/latent_attention_int8.h"
-#include "kernels/portable/layer_norm.h"
-#include "kernels/portable/linear.h"
 #include "kernels/portable/position_scale.h"
 #include "kernels/portable/recall.h"
-#include "kernels/portable/rope.h"
-#include "kernels/portable/router.h"
 #include "kernels/portable/sparse_mixer.h"
 #include "kernels/portable/state_attention.h"
 #include "kernels/portable/state_attention_int8.h"
@@ -99,6 +108,48 @@ EACH(nearest, int32_t, float)
 EACH(from_wide, float, int64_t)
 EACH(from_f16, float, uint16_t)
 EACH(to_f16, uint16_t, float)
+
+/* Of whole rows: what the generated C of boards without such functions does in a loop. */
+#ifdef __AVX2__
+#define ROWS(name)                                                                         \
+    EXPORT(name##_row, (float *x, uint32_t count), (x, count))                             \
+    EXPORT(name##_times, (float *up, const float *gate, uint32_t count), (up, gate, count))
+EXPORT(clipped_swiglu_row, (float *up, const float *gate, uint32_t count, float alpha, float limit),
+       (up, gate, count, alpha, limit))
+#else
+#define ROWS(name)                                                                         \
+    void test_##name##_row(float *x, uint32_t count);                                      \
+    void test_##name##_row(float *x, uint32_t count)                                       \
+    {                                                                                      \
+        for (uint32_t i = 0; i < count; i++) {                                             \
+            x[i] = colibri_##name(x[i]);                                                   \
+        }                                                                                  \
+    }                                                                                      \
+    void test_##name##_times(float *up, const float *gate, uint32_t count);                \
+    void test_##name##_times(float *up, const float *gate, uint32_t count)                 \
+    {                                                                                      \
+        for (uint32_t i = 0; i < count; i++) {                                             \
+            up[i] = colibri_##name(gate[i]) * up[i];                                       \
+        }                                                                                  \
+    }
+
+void test_clipped_swiglu_row(float *up, const float *gate, uint32_t count, float alpha, float limit);
+
+void test_clipped_swiglu_row(float *up, const float *gate, uint32_t count, float alpha, float limit)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        up[i] = colibri_clipped_swiglu(gate[i], up[i], alpha, limit);
+    }
+}
+#endif
+
+ROWS(identity)
+ROWS(relu)
+ROWS(silu)
+ROWS(sigmoid)
+ROWS(tanh)
+ROWS(gelu)
+ROWS(gelu_tanh)
 
 EXPORT(add, (float *x, const float *y, int count), (x, y, count))
 EXPORT(add_weighted, (float *x, const float *y, float score, int width), (x, y, score, width))

@@ -456,12 +456,10 @@ class CScope:
     def activate(self, function: str, count: str) -> str:
         """Instance of an activation over ``count`` values in place; returns its name."""
         self.kernel("float32")
-        return self.instance(
-            f"{function}_{count}",
-            f"x[{count}] = {function}(x)",
-            "float *x",
-            [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    x[i] = colibri_{function}(x[i]);", "}"],
-        )
+        body = [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    x[i] = colibri_{function}(x[i]);", "}"]
+        if self._instances.kernels.whole_rows:
+            body = [f"colibri_{function}_row(x, {count});"]
+        return self.instance(f"{function}_{count}", f"x[{count}] = {function}(x)", "float *x", body)
 
     def gate(self, function: str, count: str, clipped: tuple[float, float] | None = None) -> str:
         """Instance of the product of a gated MLP over ``count`` values; it takes ``(up, gate)``; returns its name.
@@ -471,13 +469,16 @@ class CScope:
         """
         self.kernel("float32")
         if clipped is None:
-            name, doc = f"{function}_times_{count}", f"up[{count}] *= {function}(gate[{count}])"
+            row, doc = f"{function}_times", f"up[{count}] *= {function}(gate[{count}])"
             value = f"colibri_{function}(gate[i]) * up[i]"
         else:
-            name, doc = f"clipped_swiglu_{count}", f"up[{count}] = clipped_swiglu(gate[{count}], up)"
+            row, doc = "clipped_swiglu", f"up[{count}] = clipped_swiglu(gate[{count}], up)"
             value = f"colibri_clipped_swiglu(gate[i], up[i], {', '.join(map(float_literal, clipped))})"
         body = [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    up[i] = {value};", "}"]
-        return self.instance(name, doc, "float *restrict up, const float *restrict gate", body)
+        if self._instances.kernels.whole_rows:
+            limits = "" if clipped is None else f", {', '.join(map(float_literal, clipped))}"
+            body = [f"colibri_{row}{'' if clipped is None else '_row'}(up, gate, {count}{limits});"]
+        return self.instance(f"{row}_{count}", doc, "float *restrict up, const float *restrict gate", body)
 
     def quantise(self, width: int, stride: int, kind: BufferKind, qmax: int, each: Rows) -> str:
         """Instance of the quantisation of rows; it takes ``(y, scale, x)``; returns its name."""

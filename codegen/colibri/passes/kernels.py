@@ -52,6 +52,7 @@ class KernelSet:
 
     Attributes:
         wide_activations: whether 8-bit activations stand in 16 bits each, as the first folder wants them.
+        whole_rows: whether ``float32.h`` of the board has activations of whole rows, not of one value alone.
 
     Raises:
         BadInput: no such folder.
@@ -63,15 +64,18 @@ class KernelSet:
         self._tiles: dict[tuple[str, str], Tile] = {}
         self._found: dict[str, str] = {}  # stem to folder
         self._wide = set[str]()  # folders
+        self._whole_rows = set[str]()  # folders
         for folder in folders:
             manifest = self._root / folder / "kernels.toml"
             if not manifest.is_file():
                 raise BadInput(f"no kernel folder {folder!r}", where="board", hint=f"see {self._root}")
             entries = tomllib.loads(manifest.read_text())
             self._wide |= {folder} if entries.pop("wide_activations", False) else set()
+            self._whole_rows |= {folder} if entries.pop("whole_rows", False) else set()
             for stem, entry in entries.items():
                 self._tiles[folder, stem] = Tile(**entry)
         self.wide_activations = folders[0] in self._wide
+        self.whole_rows = self.folder("float32") in self._whole_rows
 
     def folder(self, stem: str) -> str:
         """Folder that serves the kernel ``stem``."""

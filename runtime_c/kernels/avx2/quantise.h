@@ -9,16 +9,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "kernels/portable/float32.h"
+#include "kernels/avx2/float32.h"
 
 #define COLIBRI_QUIET 0x1p-100f
 
 /* Elements of x from i on; beyond k zeros. */
-static inline __m256 colibri_elements_of(const float *x, int i, int k)
+COLIBRI_INLINE __m256 colibri_elements_of(const float *x, int i, int k)
 {
-    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return i + 8 <= k ? _mm256_loadu_ps(x + i)
-                      : _mm256_maskload_ps(x + i, _mm256_cmpgt_epi32(_mm256_set1_epi32(k - i), lanes));
+    return colibri_load_some(x + i, (uint32_t)(k - i));
 }
 
 /* The largest magnitude; NaN counts as 0. */
