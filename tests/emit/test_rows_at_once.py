@@ -1,0 +1,27 @@
+"""Products of many rows take as many at once as a kernel multiplies, also the last of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from small_models import sensor
+
+from colibri.boards.load import load_board
+from colibri.generate import generate
+from colibri.graph.scheme import Scheme
+from colibri.options import Options
+
+
+@pytest.mark.parametrize("board", ["x86-64-v3", "x86-64-v4", "graviton-3"])
+@pytest.mark.parametrize("batch", [9, 61, 100])
+def test_there_is_room_for_whole_calls(tmp_path: Path, board: str, batch: int) -> None:
+    generate(sensor("top1-e3-tiny"), load_board(board), Options(scheme=Scheme.W8A8, batch=batch), tmp_path / "out")
+    code = (tmp_path / "out/src/model.c").read_text()
+    rooms = re.findall(r"\*inputs\[(\d+)\];(.*?)\n}", code, re.DOTALL)
+    assert rooms
+    for room, body in rooms:
+        steps = {int(step) for step in re.findall(r"\bi \+= (\d+)\)", body)}
+        assert len(steps) == 1
+        assert int(room) % steps.pop() == 0
