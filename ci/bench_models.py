@@ -94,8 +94,10 @@ class Built:
         """Multiply-adds of one token in matrix products, attention's positions aside."""
         return sum(op.macs for op in self.package.ops if not op.encoder)
 
-    def bench(self, *options: str) -> Bench:
+    def bench(self, *options: str, threads: int = 1) -> Bench:
         """One run of its bench program."""
+        if self.package.threads != 1:  # the others know of none
+            options = (*options, "--threads", str(threads))
         return msgspec.json.decode(run([str(self.folder / "build/bench.elf"), *options, "--json"]), type=Bench)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from colibri import __version__
-from colibri.boards.profile import Board, Holds, MemoryKind, for_regions
+from colibri.boards.profile import Board, BoardKind, Holds, MemoryKind, for_regions
 from colibri.calibrate.find import find_calibration
 from colibri.calibrate.fold import folds_of_data
 from colibri.calibrate.sequential import quantise_calibrated
@@ -42,6 +42,7 @@ from colibri.passes.pins import Pins, pinned
 from colibri.passes.place import names, place_on
 from colibri.passes.prune import asked_to_drop, drop_experts, keep_only
 from colibri.passes.quantise import quantise_graph
+from colibri.passes.share import pays, share_ops
 from colibri.passes.spread import hot_weights
 from colibri.passes.told import schemes_told
 from colibri.paths import data_folder
@@ -179,8 +180,11 @@ def prepare(
     rows = (options.prefill if tokens else options.batch) or 1
     kernels = KernelSet(board.kernels)
     optimise = options.optimise or Optimise.SPEED
+    threads = _threads(graph, board, options)
     if optimise is Optimise.SPEED:
         graph = group_experts(graph, kernels, rows)
+    if threads != 1:
+        graph = share_ops(graph, rows)
     layouts = plan_layouts(graph, kernels)
     if tokens and rows > graph.context:
         raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
@@ -230,8 +234,10 @@ def prepare(
         hot_weights=_hot_facts(board, files),
         compiler=compiler or standard_compiler(board),
         warnings=tuple(graph.warnings),
+        threads=threads,
     )
-    package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
+    if threads == 1:  # no package with jobs was measured
+        package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
     model_bytes = sum(file.length for file in files)
     memory_bytes = placement.memory.total
     vectors: list[Case] = []
@@ -239,6 +245,23 @@ def prepare(
         vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=memory_bytes, progress=progress)
     tokenizer = checkpoint.tokenizer() if tokens else None
     return Contents(package, graph, module, files, layouts, recipe, save_vectors(vectors), licence, origin, tokenizer)
+
+
+def _threads(graph: Graph, board: Board, options: Options) -> int:
+    """Threads of the package's own programs; 1 for code that knows of none, 0 for as many as the machine has.
+
+    Raises:
+        UsageError: threads for a board that has none.
+    """
+    if board.kind is BoardKind.LINUX and options.optimise is Optimise.SIZE:
+        if options.threads not in (None, 1):
+            raise UsageError("code for size knows of one alone", where="--threads", hint="leave out --optimise size")
+        return 1
+    if board.kind is BoardKind.LINUX:
+        return options.threads if options.threads is not None else 0 if pays(graph) else 1
+    if options.threads not in (None, 1):
+        raise UsageError(f"board {board.id} runs no Linux", where="--threads", hint="leave it out")
+    return 1
 
 
 def _model_files(graph: Graph, layouts: Layouts, hot: Collection[str], manifest: bytes) -> list[ModelBin]:

@@ -27,6 +27,7 @@ class Options:
         source: tokens that an encoder takes; None means as many as the context.
         drop: layer to expert ids that go.
         keep: layer to the expert ids that stay; layers not named keep all.
+        threads: that share a call's work (Linux); None for one on each processor where that gains something.
         prefix: of C names; None makes one from the checkpoint's folder.
         pins: the user's wishes where things go.
         folds: scales to move between weights; None finds them in the weights, where something is quantised.
@@ -45,6 +46,7 @@ class Options:
     source: int | None = None
     drop: dict[int, set[int]] = field(default_factory=dict)
     keep: dict[int, set[int]] = field(default_factory=dict)
+    threads: int | None = None
     prefix: str | None = None
     pins: Pins = field(default_factory=Pins)
     rules: tuple[Rule, ...] = ()

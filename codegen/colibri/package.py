@@ -244,6 +244,7 @@ class Package(msgspec.Struct, frozen=True):
         warnings: what was done to the weights that the user may not want, a line each.
         optimise: what the code is made for.
         compiler: that its build files name; None for the board's own by its usual names.
+        threads: that its own programs run the model with; 0 for one on each processor. With 1 the code knows of none.
     """
 
     schema: int
@@ -270,6 +271,7 @@ class Package(msgspec.Struct, frozen=True):
     hot_weights: HotWeights | None = None
     compiler: Compiler | None = None
     warnings: tuple[str, ...] = ()
+    threads: int = 1
 
     def weight_files(self) -> list[tuple[str, int, tuple[Section, ...]]]:
         """Symbol behind the prefix, bytes and sections of each file of weights."""

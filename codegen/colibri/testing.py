@@ -22,6 +22,7 @@ from colibri.toolchain.buildfiles import image_name
 from colibri.vectors import Answer, Case, load_vectors
 
 _VECTOR_BYTES = 1 << 30
+_TEST_THREADS = 3  # where the package takes what the machine has
 # Exit codes of the test program: what colibri_check_arithmetic of runtime_c/include/colibri.h found.
 _ARITHMETIC = {
     17: "a * b + c is fused and rounds once: compile with -ffp-contract=off",
@@ -153,11 +154,31 @@ def _run(
         plugin=_memory_plugin(folder, package, image) if observe else None,
     )
     result = compare(package, emulator, cases, parse_responses(outcome.output), outcome.exit_code)
+    if package.threads != 1 and result.passed:
+        result = _with_threads(image, package, emulator, cases, timeout, result)
     if outcome.observation is not None and outcome.observation.memory is not None:
         result = _with_memory(result, outcome.observation.memory, Symbols.of(image), package.board.cpu.arch)
     if instructions and outcome.exit_code == 0:
         result = replace(result, instructions=count_instructions(folder, package, emulator, timeout))
     return result
+
+
+def _with_threads(
+    image: Path, package: Package, emulator: Emulator, cases: list[Case], timeout: float, alone: EmulatorResult
+) -> EmulatorResult:
+    """Once more with a team of threads, which has to give the same bits.
+
+    Raises:
+        EmulatorFailed: a hang, a fault or a damaged answer.
+    """
+    threads = package.threads or _TEST_THREADS
+    told = Case(f"{threads} threads", "T", struct.pack("<I", threads), (Answer(0, struct.pack("<I", 0)),))
+    shared = [one for case in cases for one in ([case, told] if case.op == "I" else [case])]
+    requests = encode_requests([case.request for case in shared])
+    outcome = run(image, package.board, emulator, request=requests, timeout=timeout)
+    result = compare(package, emulator, shared, parse_responses(outcome.output), outcome.exit_code)
+    found = [Mismatch(f"{one.case}, {threads} threads", one.what) for one in result.mismatches]
+    return replace(alone, cases=alone.cases + len(cases), outputs=alone.outputs + result.outputs, mismatches=(*found,))
 
 
 def _nothing(

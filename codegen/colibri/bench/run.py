@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -35,6 +35,7 @@ class Asked:
         runs: at most, prompts with the tokens behind them or calls of forward.
         prompt: tokens of the prompt, or of an encoder's source.
         tokens: to decode behind it.
+        threads: that share the work of a call.
         spin: also a loop without memory between the calls.
     """
 
@@ -42,11 +43,13 @@ class Asked:
     runs: int | None = None
     prompt: int | None = None
     tokens: int | None = None
+    threads: int | None = None
     spin: bool = False
 
     def arguments(self) -> list[str]:
         """The program's options."""
         counts = {"--seconds": self.seconds, "--runs": self.runs, "--prompt": self.prompt, "--tokens": self.tokens}
+        counts["--threads"] = self.threads
         given = [word for name, value in counts.items() if value is not None for word in (name, str(value))]
         return [*given, *(["--spin"] if self.spin else []), "--json"]
 
@@ -77,7 +80,7 @@ def run_bench(folder: Path, package: Package, asked: Asked) -> Bench:
     """Build and run the program.
 
     Raises:
-        UsageError: see `refuse_without_clock`; or numbers that the model has no room for.
+        UsageError: see `refuse_without_clock`; or numbers that the model has no room for, or threads that it has not.
         BadInput: a package of a Colibri that wrote no such program.
         BuildFailed: it does not build.
         EmulatorFailed: a call failed.
@@ -86,6 +89,11 @@ def run_bench(folder: Path, package: Package, asked: Asked) -> Bench:
     if package.model.kind == "samples" and (asked.prompt or asked.tokens):
         name = "--prompt" if asked.prompt else "--tokens"
         raise UsageError("is for models of tokens", where=name, hint=f"{package.name} takes samples")
+    if package.threads == 1 and asked.threads is not None:
+        if asked.threads > 1:
+            hint = "generate it with --threads N; its size alone does not make it pay"
+            raise UsageError(f"{package.name} was generated for one thread", where="--threads", hint=hint)
+        asked = replace(asked, threads=None)  # its program has no such option
     if not is_there(folder / mains(package.board)["bench"]):
         raise BadInput("has no bench program", where=shown(str(folder), 300), hint="generate the package again")
     image = bench_name(package.board)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from colibri.cli.options import FILE
+from colibri.cli.options import FILE, MOST_THREADS
 from colibri.cli.output import make_console
 
 _MOST = 1 << 30
@@ -18,6 +18,12 @@ _MOST = 1 << 30
 @click.option("--runs", type=click.IntRange(1, _MOST), help="At most so many prompts, or calls of forward.")
 @click.option("--prompt", type=click.IntRange(1, _MOST), metavar="N", help="Tokens of a prompt.  [default: up to 128]")
 @click.option("--tokens", type=click.IntRange(1, _MOST), metavar="N", help="Tokens to decode.  [default: up to 64]")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, MOST_THREADS),
+    metavar="N",
+    help="Threads that share the work.  [default: the package's]",
+)
 @click.option("--spin", is_flag=True, help="Also a loop without memory between the calls: the system's own jitter.")
 @click.option("--json", "as_json", is_flag=True, help="Print the measurements as JSON; a list for several packages.")
 def command(
@@ -26,6 +32,7 @@ def command(
     runs: int | None,
     prompt: int | None,
     tokens: int | None,
+    threads: int | None,
     spin: bool,
     as_json: bool,
 ) -> None:
@@ -34,6 +41,9 @@ def command(
 
     Batch and prefill width are a package's own: name packages that differ in them to compare. A board that only an
     emulator runs is refused; there the package's build/bench.elf does the same by itself.
+
+    The rate at which memory is read is measured with the same number of threads. A package that was generated for one
+    knows of no others.
 
     Example: colibri bench build/shakespeare-moe-x86-64-v3 --prompt 100
     """
@@ -45,7 +55,7 @@ def command(
     known = [(folder, load_package(folder)) for folder in packages]
     for _, package in known:
         refuse_without_clock(package.board)
-    asked = Asked(seconds, runs, prompt, tokens, spin)
+    asked = Asked(seconds, runs, prompt, tokens, threads, spin)
     benches = [run_bench(folder, package, asked) for folder, package in known]
     if as_json:
         document = benches if len(benches) > 1 else benches[0]

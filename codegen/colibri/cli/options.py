@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _KEEP_BYTES = 1 << 20
 _MOST_EXPERTS = 1_000_000
+MOST_THREADS = 64  # of port/posix/pool.h
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
@@ -44,6 +45,19 @@ class _Bytes(click.ParamType[int]):
         if match is None:
             self.fail(f"'{shown(str(value), 40)}' is no number of bytes, such as 65536 or 64K", param, ctx)
         return int(match[1]) * _UNITS[match[2].lower()]
+
+
+class _Threads(click.ParamType[int | None]):
+    """A number of threads; None for ``auto``."""
+
+    name = "threads"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "auto":
+            return None
+        if re.fullmatch("[1-9][0-9]?", str(value)) is None or int(value) > MOST_THREADS:
+            self.fail(f"'{shown(str(value), 40)}' is neither auto nor from 1 to {MOST_THREADS}", param, ctx)
+        return int(value)
 
 
 FILE = click.Path(readable=False, path_type=Path)  # what is there, and may be read, is said when it is read
@@ -87,6 +101,8 @@ def generation_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help="Your own wishes where buffers, weights and kernels go: TOML, see docs/memory.md."),
             click.option("--optimise", type=click.Choice(["speed", "size"]),
                          help="What the code is made for; the bits are the same.  [default: speed]"),
+            click.option("--threads", type=_Threads(), metavar="N|auto",
+                         help="Threads that share a call's work (Linux boards).  [default: auto, by the model's size]"),
             click.option("--prefix", metavar="NAME",
                          help="Prefix of C names.  [default: from the checkpoint's folder]"),
         ]
@@ -161,6 +177,7 @@ def parse_options(
     calibrate_limit: int | None,
     place: Path | None,
     optimise: str | None,
+    threads: int | None,
     prefix: str | None,
 ) -> Options:
     """The options as generation takes them.
@@ -195,7 +212,7 @@ def parse_options(
         if twice := [name for name, value in said.items() if value not in (None, ())]:
             what = "is a part of the recipe"
             raise UsageError(what, where=f"{twice[0]} beside --recipe", hint="say it in one of them")
-        beside = Options(batch=batch, prefill=prefill, optimise=made_for, prefix=prefix, pins=pins)
+        beside = Options(batch=batch, prefill=prefill, optimise=made_for, threads=threads, prefix=prefix, pins=pins)
         return _of_recipe(recipe, beside)
     drop: dict[int, set[int]] = {}
     for text in drop_expert:
@@ -215,6 +232,7 @@ def parse_options(
         keep={} if keep_experts is None else read_keep_file(keep_experts),
         calibration=_calibration(calibrate, rounding, calibrate_limit),
         optimise=made_for,
+        threads=threads,
         prefix=prefix,
         pins=pins,
     )

@@ -23,17 +23,18 @@ def linear_batch(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: in
     return _instance(c, layout, kind, x_stride, rows=rows)
 
 
-def linear_chosen(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int) -> str:
+def linear_chosen(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int, unit: int = 0) -> str:
     """The same for the rows of x to which slots of a route belong: ``(y, w, x, x_scale, slots, count)``.
 
     Args:
         top_k: slots of a row; 0 if x has the wanted rows alone, one behind the other: ``(y, w, x, x_scale, count)``.
+        unit: rows of W that a part of a shared op takes at least; 0 for those of a tile.
     """
-    return _instance(c, layout, kind, x_stride, top_k=top_k)
+    return _instance(c, layout, kind, x_stride, top_k=top_k, unit=unit)
 
 
 def _instance(
-    c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, *, rows: int = 0, top_k: int = 0
+    c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, *, rows: int = 0, top_k: int = 0, unit: int = 0
 ) -> str:
     n, k, tile, at_once = layout.n, layout.padded_k, layout.tile_rows, c.inputs(layout, kind)
     stem, element, store = c.dot_kernel(layout.coding, kind), c.element(kind), store_name(layout)
@@ -70,7 +71,7 @@ def _instance(
         f"    inputs[i] = x + {place('row')} * {x_stride};",
         "}",
         *gather,
-        f"for (int n = 0; n < {n}; n += {tile}) {{",
+        *c.loop_over("int", "n", n, tile, unit),
         "    uint32_t i = 0;",
         f"    for (; i + 1 < {some}; i += {at_once}) {{",
         f"        {sums} sum[{at_once * tile}];",
@@ -106,4 +107,4 @@ def _instance(
     doc = f"y[{count}][{n}] = {which}[{layout.k}] W[{n}][{layout.k}]^T{plus}, {scheme_name(layout.coding, kind)}"
     which = str(rows) if rows else f"top{top_k}" if top_k else "some"
     name = instance_name(layout, kind, which, str(n), str(layout.k))
-    return c.instance(name, doc, params, body)
+    return c.instance(name, doc, params + c.part_params, body)

@@ -20,13 +20,14 @@ ELEMENT = {
 }
 
 
-def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stride: int) -> str:
+def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stride: int, unit: int = 0) -> str:
     """Instance of a matrix product ``y[rows][n] = x[rows][k] W^T + bias``; returns its name.
 
     It takes ``(y, w, x)`` for fp32 and ``(y, w, x, x_scale)`` for quantised x.
 
     Args:
         x_stride: elements from one row of quantised x to the next; any value for one row.
+        unit: rows of W that a part of a shared op takes at least; 0 for those of a tile.
     """
     tile, form = layout.tile_rows, layout.coding.format
     n, k = c.number("out_features", layout.n, "int"), c.number("in_features", layout.k, "int")
@@ -75,19 +76,20 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stri
             f"float *restrict y, const uint8_t *restrict w, const {c.element(kind)} *restrict x, "
             "const float *restrict x_scale"
         )
-    if not form.floating and wanted.whole and c.whole_tiles(layout) and layout.bias < 0 and not layout.tail_count:
+    whole = not form.floating and wanted.whole and layout.bias < 0 and not layout.tail_count
+    if whole and c.whole_tiles(layout) and not c.op.shared:
         body = [*before, *each.loop([_whole_call(c, layout, stem, each.at("y", n), operands, each.element("x_scale"))])]
     else:
         body = [
             *before,
-            f"for (int n = 0; n < {n}; n += {tile}) {{",
+            *c.loop_over("int", "n", n, tile, unit),
             *(f"    {line}" for line in each.loop(steps)),
             "}",
         ]
     plus = "" if layout.bias < 0 else " + bias"
     rows = each.shown
     doc = f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}"
-    return c.instance(instance_name(layout, kind, rows, n, k), doc, params, body)
+    return c.instance(instance_name(layout, kind, rows, n, k), doc, params + c.part_params, body)
 
 
 def _whole_call(c: CScope, layout: MatrixLayout, stem: str, y: str, operands: list[str], x_scale: str) -> str:

@@ -5,9 +5,11 @@ Ops write their statements through `CScope`; `module.py` walks the graph; the te
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from colibri.emit.c_batch import linear_batch, linear_chosen
+from colibri.emit.c_jobs import ARGUMENTS, PARAMS, Job, part_bounds, part_loop, step_of
 from colibri.emit.c_linear import ELEMENT, linear
 from colibri.emit.c_shapes import Generics, Instance, marked, most
 from colibri.emit.literals import float_literal
@@ -69,11 +71,15 @@ class BlockFunction:
 
     Attributes:
         calls: for each op of the block, the kernels that it calls, in their order.
+        jobs: what several threads share, in the order in which it is handed out.
+        told: variables that the function tells its jobs, to their C types.
     """
 
     declarations: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     calls: list[list[str]] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)
     uses_weights: bool = False
     uses_descriptor: bool = False
     uses_position: bool = False
@@ -213,19 +219,66 @@ class CScope:
         self._block = block
         self._function = block.functions[rows]
         self._buffers = all_buffers(graph)
+        self._job: Job | None = None
         self.op: Op = block.ops[0]
 
-    def emit(self, op: Op) -> None:
-        """Write the statements of the block's next op."""
-        self.op = op
-        self._function.calls.append([])
-        op.emit(self)
+    def emit(self, job: list[Op]) -> None:
+        """Write the statements of the block's next op, or of those that one job does together."""
+        self.join()
+        for op in job:
+            self.op = op
+            self._function.calls.append([])
+            op.emit(self)
 
     # ---- text ----
 
     def line(self, text: str) -> None:
-        """A statement."""
+        """A statement; all parts of a job before it have ended."""
+        self.join()
         self._function.lines.append(text)
+
+    def share(self, lines: Sequence[str], indent: str = "") -> None:
+        """Statements that go into a job if the op is shared: each thread runs them for a part of its own."""
+        if not self.op.shared:
+            for text in lines:
+                self.line(indent + text)
+            return
+        if self._job is None:
+            jobs = self._function.jobs
+            self._job = Job(f"{self._block.name}_{self._rows}_job_{len(jobs) + 1}")
+            jobs.append(self._job)
+            self._function.lines.append(f"{indent}colibri_share(c->team, {self._job.name}, &job);")
+        self._job.lines += lines
+
+    def join(self) -> None:
+        """What is shared next waits for the job before it."""
+        self._job = None
+
+    def tell(self, kind: str, name: str) -> str:
+        """A variable of the block's function that its jobs know under the same name; returns the C that sets it."""
+        self._function.told[name] = kind
+        return f"job.{name} = {name};"
+
+    @property
+    def part_params(self) -> str:
+        """What a kernel of a shared op takes besides."""
+        return PARAMS if self.op.shared else ""
+
+    @property
+    def part(self) -> str:
+        """What it is given there."""
+        return ARGUMENTS if self.op.shared else ""
+
+    def loop_over(self, kind: str, name: str, count: int | str, step: int = 0, unit: int = 0) -> list[str]:
+        """Head of a kernel's loop over its outputs: all of them, or this part's if the op is shared.
+
+        Args:
+            step: of a loop over tiles; 0 for one at a time.
+            unit: parts begin at multiples of it; 0 for those of the step.
+        """
+        if self.op.shared:
+            return part_loop(kind, name, count, step, unit or step or 1)
+        return [f"for ({kind} {name} = 0; {name} < {count}; {step_of(name, step)}) {{"]
 
     def kernel(self, stem: str, *, inner: bool = False) -> None:
         """Include the header of a kernel; an inner one stands before those that call it."""
@@ -427,17 +480,17 @@ class CScope:
             q = self.quantised(x)
             operand, stride = f"{q.integers}, {q.scale}", q.stride
         name = self.linear(self.matrix(slot), kind, self.loop(), stride)
-        self.line(f"{name}({self.floats(out)}, {self.weight(slot)}, {operand});")
+        self.share([f"{name}({self.floats(out)}, {self.weight(slot)}, {operand}{self.part});"])
 
-    def linear(self, layout: MatrixLayout, kind: BufferKind, rows: Rows, x_stride: int) -> str:
-        """Instance of a matrix product; see `c_linear.linear` and `c_batch.linear_batch`."""
+    def linear(self, layout: MatrixLayout, kind: BufferKind, rows: Rows, x_stride: int, unit: int = 0) -> str:
+        """Instance of a matrix product; see `c_linear.linear` and `c_batch.linear_batch`, for the unit `loop_over`."""
         if rows.count >= self.inputs(layout, kind) > 1:
             return linear_batch(self, layout, kind, x_stride, rows.count)
-        return linear(self, layout, kind, rows, x_stride)
+        return linear(self, layout, kind, rows, x_stride, unit)
 
-    def linear_chosen(self, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int) -> str:
+    def linear_chosen(self, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int, unit: int = 0) -> str:
         """Instance of a matrix product with some rows; see `c_batch.linear_chosen`."""
-        return linear_chosen(self, layout, kind, x_stride, top_k)
+        return linear_chosen(self, layout, kind, x_stride, top_k, unit)
 
     def inputs(self, layout: MatrixLayout, kind: BufferKind) -> int:
         """How many inputs the dot kernel multiplies with a tile at once; in code for size one after the other."""
@@ -453,19 +506,29 @@ class CScope:
         alike = [layout] if self._instances.generics is None else self._layouts.matrices.values()
         return all(one.n % one.tile_rows == 0 for one in alike if one.coding == layout.coding)
 
-    def activate(self, function: str, count: str) -> str:
-        """Instance of an activation over ``count`` values in place; returns its name."""
+    def activate(self, function: str, count: str, unit: int = 0) -> str:
+        """Instance of an activation over ``count`` values in place; returns its name. For the unit see `loop_over`."""
         self.kernel("float32")
-        body = [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    x[i] = colibri_{function}(x[i]);", "}"]
+        body = [*self.loop_over("uint32_t", "i", count, unit=unit), f"    x[i] = colibri_{function}(x[i]);", "}"]
         if self._instances.kernels.whole_rows:
-            body = [f"colibri_{function}_row(x, {count});"]
-        return self.instance(f"{function}_{count}", f"x[{count}] = {function}(x)", "float *x", body)
+            body = self._row_of_part(f"colibri_{function}_row", ["x"], count, "", unit)
+        params = f"float *x{self.part_params}"
+        return self.instance(f"{function}_{count}", f"x[{count}] = {function}(x)", params, body)
 
-    def gate(self, function: str, count: str, clipped: tuple[float, float] | None = None) -> str:
+    def _row_of_part(self, function: str, arrays: list[str], count: str, more: str, unit: int) -> list[str]:
+        """Call of what takes a whole row of values: for all of them, or for this part's."""
+        if not self.op.shared:
+            return [f"{function}({', '.join([*arrays, count])}{more});"]
+        begin, end = part_bounds(count, unit or 1)
+        moved = [f"{array} + begin" for array in arrays]
+        return [f"const uint32_t begin = {begin};", f"{function}({', '.join(moved)}, {end} - begin{more});"]
+
+    def gate(self, function: str, count: str, clipped: tuple[float, float] | None = None, unit: int = 0) -> str:
         """Instance of the product of a gated MLP over ``count`` values; it takes ``(up, gate)``; returns its name.
 
         Args:
             clipped: alpha and limit of `float32.clipped_swiglu`, in place of the function.
+            unit: see `loop_over`.
         """
         self.kernel("float32")
         if clipped is None:
@@ -474,11 +537,13 @@ class CScope:
         else:
             row, doc = "clipped_swiglu", f"up[{count}] = clipped_swiglu(gate[{count}], up)"
             value = f"colibri_clipped_swiglu(gate[i], up[i], {', '.join(map(float_literal, clipped))})"
-        body = [f"for (uint32_t i = 0; i < {count}; i++) {{", f"    up[i] = {value};", "}"]
+        body = [*self.loop_over("uint32_t", "i", count, unit=unit), f"    up[i] = {value};", "}"]
         if self._instances.kernels.whole_rows:
             limits = "" if clipped is None else f", {', '.join(map(float_literal, clipped))}"
-            body = [f"colibri_{row}{'' if clipped is None else '_row'}(up, gate, {count}{limits});"]
-        return self.instance(f"{row}_{count}", doc, "float *restrict up, const float *restrict gate", body)
+            called = f"colibri_{row}{'' if clipped is None else '_row'}"
+            body = self._row_of_part(called, ["up", "gate"], count, limits, unit)
+        params = f"float *restrict up, const float *restrict gate{self.part_params}"
+        return self.instance(f"{row}_{count}", doc, params, body)
 
     def quantise(self, width: int, stride: int, kind: BufferKind, qmax: int, each: Rows) -> str:
         """Instance of the quantisation of rows; it takes ``(y, scale, x)``; returns its name."""

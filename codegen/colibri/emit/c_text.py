@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from colibri.emit.c_jobs import names
 from colibri.emit.c_module import Block, BlockFunction
 from colibri.emit.module import Module
 from colibri.graph.graph import Graph, ModelKind
@@ -24,6 +25,15 @@ class _BlockText:
     members: list[object]
     rows: list[list[str]]
     functions: list[_FunctionText]
+    job: list[_MemberText]
+
+
+@dataclass(frozen=True)
+class _MemberText:
+    """A member of what jobs are given; ``type`` ends where the name begins."""
+
+    type: str
+    name: str
 
 
 def model_c_values(module: Module, graph: Graph, prefix: str) -> dict[str, object]:
@@ -63,11 +73,43 @@ def _block_text(block: Block, module: Module, graph: Graph, prefix: str) -> _Blo
     rows = [[_member(name, value) for name, value in row.items()] for row in block.rows_of]
     functions = []
     for count, function in block.functions.items():
+        functions += _jobs(function, block, graph, prefix)
         which = _rows_of(block, module, graph, count)
         more = ", uint32_t rows" if which == "rows" else ""
         params = _params(block, graph, prefix) + more
-        functions.append(_FunctionText(f"{block.name}_{which}", params, _body(function, block)))
-    return _BlockText(block.name, _title(block), list(block.members.values()), rows, functions)
+        functions.append(_FunctionText(f"{block.name}_{which}", params, _body(function, block, graph)))
+    members: list[object] = list(block.members.values())
+    return _BlockText(block.name, _title(block), members, rows, functions, _job_members(block, graph, prefix))
+
+
+def _job_members(block: Block, graph: Graph, prefix: str) -> list[_MemberText]:
+    """What every job of a block is given: what its function is given, and variables that it tells."""
+    functions = block.functions.values()
+    if not any(function.jobs for function in functions):
+        return []
+    own = [(f"const struct {prefix}_context *", "c"), (f"const {block.name}_offsets *", "l")]
+    told = {name: f"{kind} " for function in functions for name, kind in function.told.items()}
+    outside = [*_external(block, graph), *((kind, name) for name, kind in sorted(told.items()))]
+    return [_MemberText(kind, name) for kind, name in (*own, *outside)]
+
+
+def _jobs(function: BlockFunction, block: Block, graph: Graph, prefix: str) -> list[_FunctionText]:
+    """The functions that threads run, before the one that hands them out."""
+    members = {one.name: one.type for one in _job_members(block, graph, prefix)}
+    found = []
+    for job in function.jobs:
+        own = _prologue(function, job.lines)
+        used = names([*own, *job.lines], members)
+        given = [f"const {block.name}_job *const job = given;"]
+        given += [f"{_constant(members[name])}{name} = job->{name};" for name in members if name in used]
+        body = [*given, *own, "", *job.lines]
+        found.append(_FunctionText(job.name, "const void *given, uint32_t part, uint32_t parts", body))
+    return found
+
+
+def _constant(kind: str) -> str:
+    """The type as that of a constant."""
+    return f"{kind}const " if kind.endswith("*") else f"const {kind}"
 
 
 def _member(name: str, value: int | str | list[int]) -> str:
@@ -92,18 +134,27 @@ def _params(block: Block, graph: Graph, prefix: str) -> str:
     return f"const struct {prefix}_context *c, const {block.name}_offsets *l{extra}"
 
 
-def _body(function: BlockFunction, block: Block) -> list[str]:
-    lines = []
-    if function.uses_weights:
-        lines.append("const uint8_t *const w = c->model;")
-    if function.uses_position:
-        lines.append("const uint32_t position = c->position;")
-    if function.uses_source:
-        lines.append("const uint32_t source = c->source;")
-    lines += [function.declarations[name] for name in sorted(function.declarations)]
-    if not function.uses_descriptor:
+def _body(function: BlockFunction, block: Block, graph: Graph) -> list[str]:
+    lines = _prologue(function, function.lines)
+    if function.jobs:
+        constant = "" if function.told else "const "
+        given = ["c", "l", *(name for _, name in _external(block, graph))]
+        lines.append(f"{constant}{block.name}_job job = {{{', '.join(f'.{name} = {name}' for name in given)}}};")
+    elif not function.uses_descriptor:
         lines.append("(void)l;")
     return [*lines, *([""] if lines else []), *function.lines]
+
+
+def _prologue(function: BlockFunction, lines: list[str]) -> list[str]:
+    """Declarations of what some statements name."""
+    known = {
+        **({"w": "const uint8_t *const w = c->model;"} if function.uses_weights else {}),
+        **({"position": "const uint32_t position = c->position;"} if function.uses_position else {}),
+        **({"source": "const uint32_t source = c->source;"} if function.uses_source else {}),
+    }
+    used = names(lines, {**known, **function.declarations})
+    first = [known[name] for name in known if name in used]
+    return [*first, *(function.declarations[name] for name in used if name in function.declarations)]
 
 
 def _encoder(module: Module, graph: Graph, prefix: str) -> _FunctionText:

@@ -200,11 +200,14 @@ def linker_script(board: Board, emulator: Emulator | None, prefix: str, plan: Pl
     return render(TEMPLATE, values)
 
 
-def port_files(board: Board) -> list[Path]:
+def port_files(board: Board, *, threads: bool = False) -> list[Path]:
     """Return the port's sources and headers, in a fixed order, relative to ``runtime_c/ports``.
 
     The ``.c`` files are compiled, for bare metal with ``-DPORT_TRAP_BKPT``, ``-DPORT_TRAP_SVC`` or
     ``-DPORT_TRAP_EBREAK``; the headers lie beside them. They include each other by this layout.
+
+    Args:
+        threads: with the pool of threads.
 
     Raises:
         BadInput: the board's port is not one of the folders.
@@ -222,7 +225,7 @@ def port_files(board: Board) -> list[Path]:
     own = sorted(path.relative_to(folder) for path in (folder / board.port).glob("*.[ch]"))
     if not own:
         raise BadInput(f"no port {board.port!r}", where=f"board {board.id}", hint=f"the ports are in {folder}")
-    return [Path(name) for name in shared] + own
+    return [Path(name) for name in (*shared, *(("threads/pool.h", "threads/pool.c") if threads else ()))] + own
 
 
 def _check(board: Board, emulator: Emulator | None) -> None:

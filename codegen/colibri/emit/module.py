@@ -21,6 +21,7 @@ from colibri.optimise import Optimise
 from colibri.passes.kernels import KernelSet
 from colibri.passes.pack import Layouts
 from colibri.passes.place import Placement, all_buffers, buffer_views
+from colibri.passes.share import jobs
 
 FILES = ("FROM_MODEL", "FROM_HOT")
 
@@ -115,8 +116,8 @@ def build_module(
         for count in (1,) if last else row_counts:
             block.functions[count] = BlockFunction()
             scope = CScope(graph, layouts, placement, instances, block, count, variable=variable and not last)
-            for op in block.ops:
-                scope.emit(op)
+            for job in jobs(block.ops):
+                scope.emit(job)
     if generics is not None:
         _resolve(generics, blocks)
     return Module(

@@ -140,6 +140,8 @@ def package_values(contents: Contents) -> dict[str, object]:
         "weights_apart": _apart(package.board),
         "model_params": _join(contents, "const void *{0}, size_t {0}_bytes"),
         "model_arguments": _join(contents, f"{package.prefix}_{{1}}, {prefix}_{{2}}_BYTES"),
+        "threads": package.threads != 1,
+        "thread_count": package.threads,
         "first_token": 0,
         "read_bytes": bytes_read(graph, contents.layouts),
         "bench_tokens": bench_tokens,

@@ -148,8 +148,8 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
     (folder / "test").mkdir()
     (folder / "test" / "vectors.msgpack").write_bytes(contents.vectors)
     _copy(data_folder("runtime_c") / "LICENSE", folder / "runtime" / "LICENSE")
-    library = _copy_runtime(folder, contents.module)
-    port = _copy_port(folder, board)
+    library = _copy_runtime(folder, contents.module, package.threads != 1)
+    port = _copy_port(folder, board, package.threads != 1)
     values = package_values(contents)
     _write(folder / "model.h", render("package/model.h.j2", values))
     _write(
@@ -168,7 +168,9 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
         folder,
         board,
         package.prefix,
-        Sources(("src/model.c", "src/model_bin.S", *library), port, FILE_NAMES[: len(contents.files)]),
+        Sources(
+            ("src/model.c", "src/model_bin.S", *library), port, FILE_NAMES[: len(contents.files)], package.threads != 1
+        ),
         package.compiler,
         package.optimise,
     )
@@ -186,17 +188,22 @@ def _copy(source: Path, target: Path) -> None:
     target.write_bytes(source.read_bytes())
 
 
-def _copy_runtime(folder: Path, module: Module) -> tuple[str, ...]:
+def _copy_runtime(folder: Path, module: Module, threads: bool) -> tuple[str, ...]:
     """Copy the runtime and the kernels that are used; return the C sources."""
     runtime = data_folder("runtime_c")
     core = sorted((runtime / "core").glob("*.[ch]"))
+    include = [runtime / "include/colibri.h"]
+    if threads:
+        include.append(runtime / "include/colibri_team.h")
+    else:
+        core.remove(runtime / "core/share.h")
     kernels = {runtime / header for header in module.headers}
     while True:  # kernels include kernels
         named = {runtime / name for path in kernels for name in _included_kernels(path)}
         if named <= kernels:
             break
         kernels |= named
-    for path in [runtime / "include/colibri.h", *core, *sorted(kernels)]:
+    for path in [*include, *core, *sorted(kernels)]:
         _copy(path, folder / "runtime" / path.relative_to(runtime))
     return tuple(f"runtime/core/{path.name}" for path in core if path.suffix == ".c")
 
@@ -206,9 +213,9 @@ def _included_kernels(path: Path) -> list[str]:
     return [line.split('"')[1] for line in lines if line.startswith('#include "kernels/')]
 
 
-def _copy_port(folder: Path, board: Board) -> tuple[str, ...]:
+def _copy_port(folder: Path, board: Board, threads: bool) -> tuple[str, ...]:
     ports = data_folder("runtime_c") / "ports"
-    names = port_files(board)
+    names = port_files(board, threads=threads)
     for name in names:
         _copy(ports / name, folder / "port" / name)
     return tuple(f"port/{name.as_posix()}" for name in names if name.suffix == ".c")

@@ -85,7 +85,7 @@ class Model:
     """A package as exports see it.
 
     Attributes:
-        headers: public ones, by name: ``PREFIX_model.h`` and ``colibri.h``.
+        headers: public ones, by name: ``PREFIX_model.h``, ``colibri.h`` and, for threads, ``colibri_team.h``.
         sources: path below the folder of sources to content: C files and the headers that they alone include,
             as ``core/access.h``. Options that decide about the bits of floats are set in them too.
         weights: `model.bin`, and `hot.bin` where there is one.
@@ -171,6 +171,8 @@ def read_model(folder: Path) -> Model:
         own_header: _read(folder, "model.h"),
         "colibri.h": _read(folder, "runtime/include/colibri.h"),
     }
+    if package.threads != 1:
+        headers["colibri_team.h"] = _read(folder, "runtime/include/colibri_team.h")
     sources = {f"{prefix}_model.c": _includes(_read(folder, "src/model.c"), own_header, folder)}
     sources |= {path: _read(folder, f"runtime/{path}") for path in _runtime_files(folder)}
     _refuse_missing(folder, headers, sources)

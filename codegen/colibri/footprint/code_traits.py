@@ -13,7 +13,7 @@ from colibri.emit.module import Module
 Traits = dict[str, float]
 
 # The runtime function that an instance is built around; what only reads or stores is not it.
-_CALLEE = re.compile(r"\bcolibri_(?!floats\b|shorts\b|at\b|store|gather|tail|sum_groups)(\w+)\(")
+_CALLEE = re.compile(r"\bcolibri_(?!floats\b|part_of\b|shorts\b|at\b|store|gather|tail|sum_groups)(\w+)\(")
 _PLANES = re.compile(r"\bcolibri_dot_planes_a\d+\(sum, [^,]+, [^,]+, ([^,]+), .*, (\d), \d+\);")
 _SHAPE = re.compile(r"_(\d+(?:x\d+)*)(?:_|$)")
 _TILES = re.compile(r"\bn < (\d+); n \+= (\d+)")

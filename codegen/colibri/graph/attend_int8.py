@@ -181,12 +181,16 @@ def too_long_for_int8(states: Iterable[State]) -> bool:
     return any(state.capacity > MOST_POSITIONS for state in states)
 
 
-def attention_scratch(form: StateType, capacity: int, width: int) -> tuple[Buffer, ...]:
-    """What attention needs besides: a score for each position; for int8 states the integers of a query, too."""
+def attention_scratch(form: StateType, capacity: int, width: int, at_once: int = 1) -> tuple[Buffer, ...]:
+    """What attention needs besides: a score for each position; for int8 states the integers of a query, too.
+
+    Args:
+        at_once: heads that may be computed at the same time.
+    """
     if form is not StateType.I8:
-        return (Buffer("scores", BufferKind.FLOAT, capacity, fixed_rows=1),)
-    scores = Buffer("scores", BufferKind.INT32, capacity, fixed_rows=1)
-    return scores, Buffer("query", BufferKind.INT8, width, fixed_rows=1)
+        return (Buffer("scores", BufferKind.FLOAT, capacity, fixed_rows=at_once),)
+    scores = Buffer("scores", BufferKind.INT32, capacity, fixed_rows=at_once)
+    return scores, Buffer("query", BufferKind.INT8, width, fixed_rows=at_once)
 
 
 def int8_kernels(c: CScope, stem: str) -> None:

@@ -70,7 +70,8 @@ class State:
     """Memory that lives from call to call: ``capacity`` rows of ``width`` elements.
 
     A ring when ``capacity`` is below the context: position p stands in row p % capacity. An int8 row has a scale for
-    each of its ``pieces``; the scales of all rows stand behind all elements.
+    each of its ``pieces``; the scales of all rows stand behind all elements. With ``apart`` the rows of a piece stand
+    together, piece behind piece, elements and scales alike.
     """
 
     name: str
@@ -78,6 +79,7 @@ class State:
     capacity: int
     width: int
     pieces: int = 1
+    apart: bool = False
 
     @property
     def scales_at(self) -> int:
@@ -124,12 +126,15 @@ class Op(ABC):
     Attributes:
         layer: index of the layer it belongs to; None before the first and after the last.
         part: row of the report for its weights, e.g. ``layer 0 / attention``.
+        shared: the C cuts it into parts for several threads; no bit depends on it.
     """
 
     layer: int | None
     part: str
+    shared: bool = field(default=False, kw_only=True)
 
     starts_pass: ClassVar[bool] = False  # all rows of a call end the ops before it first
+    can_share: ClassVar[bool] = False  # whether its C can be cut into parts
 
     @abstractmethod
     def reads(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import msgspec
@@ -14,6 +14,7 @@ from colibri.graph.graph import Buffer, BufferKind, Graph, ModelKind, StateType
 from colibri.package import TYPE_BYTES, Block, Memory, Span, View
 from colibri.passes.heat import CONTEXT, heat
 from colibri.passes.pack import Layouts, aligned
+from colibri.passes.share import jobs
 from colibri.passes.sharing import Demand, Room, share
 from colibri.passes.stacking import Stacking, lower_bound
 
@@ -92,28 +93,38 @@ def view_bytes(view: View) -> int:
 
 
 def lifetimes(graph: Graph) -> dict[str, list[tuple[int, int]]]:
-    """For each arena buffer, the intervals of op indices in which its rows matter, both ends included."""
+    """For each arena buffer, the intervals of op indices in which its rows matter, both ends included.
+
+    Ops that one job does run at the same time, so that what one of them needs stays until the last one's end.
+    """
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for index, op in enumerate(graph.ops):
-        for scratch in op.scratch():
-            spans[scratch.name].append((index, index))
-        for name in op.reads():
-            if name not in EXTERNAL:
-                start, _ = spans[name][-1]
-                spans[name][-1] = (start, index)
-        for name in op.writes():
-            if name not in EXTERNAL and name not in op.reads():
-                spans[name].append((index, index))
+    first = 0
+    for job in jobs(graph.ops):
+        last = first + len(job) - 1
+        for op in job:
+            for scratch in op.scratch():
+                spans[scratch.name].append((first, last))
+            for name in op.reads():
+                if name not in EXTERNAL:
+                    start, _ = spans[name][-1]
+                    spans[name][-1] = (start, last)
+            for name in op.writes():
+                if name not in EXTERNAL and name not in op.reads():
+                    spans[name].append((first, last))
+        first = last + 1
     return dict(spans)
 
 
 def all_buffers(graph: Graph) -> dict[str, Buffer]:
-    """Declared buffers and the ops' scratch; scratch of one name takes the largest width."""
+    """Declared buffers and the ops' scratch; scratch of one name takes the largest width and the most rows."""
     found = {name: buffer for name, buffer in graph.buffers.items() if name not in EXTERNAL}
     for op in graph.ops:
         for scratch in op.scratch():
-            if scratch.name not in found or found[scratch.name].width < scratch.width:
-                found[scratch.name] = scratch
+            known = found.get(scratch.name, scratch)
+            found[scratch.name] = replace(
+                known if known.width >= scratch.width else scratch,
+                fixed_rows=max(known.fixed_rows, scratch.fixed_rows),
+            )
     return found
 
 
@@ -259,8 +270,12 @@ def _views(name: str, offset: int, graph: Graph, views: Mapping[str, tuple[View,
     """The arrays of a buffer or state where it stands; none of the context."""
     if name in graph.states:
         state = graph.states[name]
-        rows = View("", str(state.type), (state.capacity, state.width), offset)
+        rows: tuple[int, ...] = (state.capacity, state.width)
+        scales: tuple[int, ...] = (state.capacity, state.pieces)
+        if state.apart:
+            rows, scales = (state.pieces, state.capacity, state.width // state.pieces), (state.pieces, state.capacity)
+        elements = View("", str(state.type), rows, offset)
         if state.type is not StateType.I8:
-            return (rows,)
-        return rows, View("scale", "bf16", (state.capacity, state.pieces), offset + state.scales_at)
+            return (elements,)
+        return elements, View("scale", "bf16", scales, offset + state.scales_at)
     return tuple(msgspec.structs.replace(view, offset=offset + view.offset) for view in views.get(name, ()))

@@ -36,11 +36,13 @@ class Sources:
         library: of the model and the runtime, C and assembler.
         port: of the start-up and console.
         weights: files that ``src/model_bin.S`` links in.
+        threads: whether the programs start some.
     """
 
     library: tuple[str, ...]
     port: tuple[str, ...]
     weights: tuple[str, ...] = ("model.bin",)
+    threads: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ def _values(board: Board, prefix: str, sources: Sources, compiler: Compiler, opt
         "wasm": board.kind is BoardKind.WASM,
         "windows": board.kind is BoardKind.WINDOWS,
         "suffix": suffix,
+        "threads": sources.threads,
         "stack_bytes": board.stack,
         # A compiler for another system than the one at hand: CMake wants to know, except from the host's own.
         "cross": board.kind is not BoardKind.LINUX or bool(board.toolchain.prefix),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ class Attention(Op):
     sinks: str = ""
     chunked: bool = False
 
+    can_share: ClassVar[bool] = True
+
     def reads(self) -> tuple[str, ...]:
         return (self.q, self.k, self.v)
 
@@ -61,7 +63,8 @@ class Attention(Op):
         return {"sinks": self.sinks} if self.sinks else {}
 
     def scratch(self) -> tuple[Buffer, ...]:
-        return attention_scratch(self.state_type, self.capacity, self.head_dim)
+        at_once = self.kv_heads if self.shared else 1
+        return attention_scratch(self.state_type, self.capacity, self.head_dim, at_once)
 
     def states(self) -> dict[str, str]:
         return {"key_state": self.key_state, "value_state": self.value_state}
@@ -170,67 +173,100 @@ class Attention(Op):
             self._emit_int8(c)
             return
         c.kernel("attention")
-        each = c.each
         element = "float" if self.state_type is StateType.F32 else "uint16_t"
         heads, kv_heads, head_dim, capacity, q_width, kv_width = self._numbers(c)
         window = f", {'chunks of' if self.chunked else 'window'} {self.window}" if self.window else ""
-        sinks = c.as_floats("sinks", 0) if self.sinks else "NULL"
         ring = f"_{'in' if self.chunked else 'of'}_{capacity}" if self.window else ""
         name = c.instance(
             f"attention_{c.rows}x{heads}x{kv_heads}x{head_dim}{ring}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
-            f"states [{capacity}][{kv_width}] {self.state_type}{window}",
+            f"states {self._states_doc(c)} {self.state_type}{window}",
             f"float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
             f"{element} *restrict key_state, {element} *restrict value_state, float *restrict scores, "
             + ("const uint8_t *restrict sinks, " if self.sinks else "")
-            + "uint32_t position",
-            each.loop(
-                [
-                    f"colibri_attention_{self.state_type}({each.at('out', q_width)}, {each.at('q', q_width)}, "
-                    f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, key_state, value_state, "
-                    f"scores, {sinks}, {each.offset('position')}, {heads}, {kv_heads}, {head_dim}, "
-                    f"{capacity}, {'true' if self.chunked else 'false'}, {c.float_literal(self.scale)});",
-                ]
+            + f"uint32_t position{c.part_params}",
+            self._rows(
+                c,
+                f"colibri_attention_{self.state_type}("
+                f"{self._operands(c, 'out q k v key_state value_state scores sinks')}, "
+                f"{c.each.offset('position')}, {self._shape(c)});",
             ),
         )
-        c.line(
+        call = (
             f"{name}({c.floats(self.out)}, {c.floats(self.q)}, {c.floats(self.k)}, {c.floats(self.v)}, "
             f"{c.state('key_state')}, {c.state('value_state')}, {c.floats('scores')}, "
-            f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()});"
+            f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()}{c.part});"
         )
+        c.share([call])
+
+    def _states_doc(self, c: CScope, *, scales: bool = False) -> str:
+        """Extents of a state, or of its scales."""
+        _, kv_heads, head_dim, capacity, _, kv_width = self._numbers(c)
+        if self.shared:
+            return f"[{kv_heads}][{capacity}]" + ("" if scales else f"[{head_dim}]")
+        return f"[{capacity}][{kv_heads if scales else kv_width}]"
+
+    def _shape(self, c: CScope) -> str:
+        """Constants that the kernels take; of a shared op those of one head of keys and values."""
+        heads, kv_heads, head_dim, capacity, _, _ = self._numbers(c)
+        if self.shared:
+            heads, kv_heads = str(self.heads // self.kv_heads), "1"
+        chunked = "true" if self.chunked else "false"
+        return f"{heads}, {kv_heads}, {head_dim}, {capacity}, {chunked}, {c.float_literal(self.scale)}"
+
+    def _operands(self, c: CScope, names: str) -> str:
+        """Arguments of a kernel for one row; of a shared op those of one head of keys and values."""
+        *_, q_width, kv_width = self._numbers(c)
+        row = {"out": q_width, "q": q_width, "k": kv_width, "v": kv_width}
+        group, states = self.heads // self.kv_heads, self.capacity * self.head_dim
+        of_head = {"out": group * self.head_dim, "q": group * self.head_dim, "k": self.head_dim, "v": self.head_dim}
+        of_head |= {"key_state": states, "value_state": states, "sinks": group, "query": self.head_dim}
+        found = []
+        for name in names.split():
+            place = {"sinks": c.as_floats("sinks", 0) if self.sinks else "NULL"}.get(name, name)
+            if name in row:
+                place = c.each.at(place, row[name])
+            if self.shared and place != "NULL":
+                place = f"{place} + head * {of_head.get(name, self.capacity)}"
+            found.append(place)
+        return ", ".join(found)
+
+    def _rows(self, c: CScope, call: str) -> list[str]:
+        """A kernel's body: the call for each row; of a shared op in a loop over this part's heads."""
+        lines = c.each.loop([call])
+        if not self.shared:
+            return lines
+        return [*c.loop_over("uint32_t", "head", self.kv_heads), *(f"    {line}" for line in lines), "}"]
 
     def _emit_int8(self, c: CScope) -> None:
         int8_kernels(c, "attention_int8")
-        each = c.each
         heads, kv_heads, head_dim, capacity, q_width, kv_width = self._numbers(c)
         window = f", {'chunks of' if self.chunked else 'window'} {self.window}" if self.window else ""
         ring = f"_{'in' if self.chunked else 'of'}_{capacity}" if self.window else ""
-        states = "key_state, key_scales, value_state, value_scales"
+        states = "key_state key_scales value_state value_scales"
         name = c.instance(
             f"attention_int8_{c.rows}x{heads}x{kv_heads}x{head_dim}{ring}",
             f"out[{c.rows}][{q_width}] from q[{c.rows}][{q_width}], k and v[{c.rows}][{kv_width}]; "
-            f"states [{capacity}][{kv_width}] int8, scales [{capacity}][{kv_heads}]{window}",
+            f"states {self._states_doc(c)} int8, scales {self._states_doc(c, scales=True)}{window}",
             "float *restrict out, const float *restrict q, const float *restrict k, const float *restrict v, "
             "int8_t *restrict key_state, uint16_t *restrict key_scales, int8_t *restrict value_state, "
             "uint16_t *restrict value_scales, int32_t *restrict scores, int8_t *restrict query, "
             + ("const uint8_t *restrict sinks, " if self.sinks else "")
-            + "uint32_t position",
-            each.loop(
-                [
-                    f"colibri_attention_int8({each.at('out', q_width)}, {each.at('q', q_width)}, "
-                    f"{each.at('k', kv_width)}, {each.at('v', kv_width)}, {states}, scores, query, "
-                    f"{c.as_floats('sinks', 0) if self.sinks else 'NULL'}, {each.offset('position')}, {heads}, "
-                    f"{kv_heads}, {head_dim}, {capacity}, {'true' if self.chunked else 'false'}, "
-                    f"{c.float_literal(self.scale)}, {query_max(self.head_dim)}.0f);",
-                ]
+            + f"uint32_t position{c.part_params}",
+            self._rows(
+                c,
+                f"colibri_attention_int8({self._operands(c, 'out q k v')}, {self._operands(c, states)}, "
+                f"{self._operands(c, 'scores query sinks')}, {c.each.offset('position')}, {self._shape(c)}, "
+                f"{query_max(self.head_dim)}.0f);",
             ),
         )
         keys, values = c.rows_int8("key_state", self.key_state), c.rows_int8("value_state", self.value_state)
-        c.line(
+        call = (
             f"{name}({c.floats(self.out)}, {c.floats(self.q)}, {c.floats(self.k)}, {c.floats(self.v)}, "
             f"{keys}, {values}, {c.integers('scores')}, {c.integers('query')}, "
-            f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()});"
+            f"{c.weight('sinks') + ', ' if self.sinks else ''}{c.position()}{c.part});"
         )
+        c.share([call])
 
     def _numbers(self, c: CScope) -> tuple[str, str, str, str, str, str]:
         """Those of the kernel's shape: heads, kv_heads, head_dim, capacity, width of q, width of k and v."""

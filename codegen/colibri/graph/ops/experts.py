@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colibri.emit.c_experts import activation, at, combine_instance, emit_grouped, emit_shared
 from colibri.graph.float32 import ACTIVATIONS, Float, clipped_swiglu, quantise
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Quantised
@@ -69,6 +70,8 @@ class Experts(Op):
     weigh_input: bool = False
     grouped: bool = False
 
+    can_share: ClassVar[bool] = True
+
     @property
     def gated(self) -> bool:
         """Whether experts have a gate matrix."""
@@ -82,6 +85,8 @@ class Experts(Op):
 
     def scratch(self) -> tuple[Buffer, ...]:
         rows = 0 if self.grouped else 1
+        if self.shared and not self.grouped:
+            return self._shared_scratch()
         buffers = [Buffer("expert_hidden", BufferKind.FLOAT, self.hidden, rows)]
         if self.grouped:
             buffers.append(Buffer("expert_slots", BufferKind.INT32, 1))
@@ -93,6 +98,20 @@ class Experts(Op):
         buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, rows))
         if self.hidden_kind is not BufferKind.FLOAT:
             buffers.append(Buffer(f"expert_hidden_{self.hidden_kind}", self.hidden_kind, self.hidden, rows))
+        return tuple(buffers)
+
+    def _shared_scratch(self) -> tuple[Buffer, ...]:
+        """The hidden values of all slots wait for all parts; the rest is only used by the part that wrote it."""
+        slots = self.top_k
+        buffers = [Buffer("expert_hidden", BufferKind.FLOAT, self.hidden, pieces=slots)]
+        if self.gated:
+            buffers.append(Buffer("expert_gate", BufferKind.FLOAT, self.hidden, fixed_rows=1))
+        if self.weigh_input:
+            width = self.width if self.input_kind is BufferKind.FLOAT else 1
+            buffers.append(Buffer("expert_input", BufferKind.FLOAT, width, pieces=slots))
+        buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, fixed_rows=1))
+        if self.hidden_kind is not BufferKind.FLOAT:
+            buffers.append(Buffer(f"expert_hidden_{self.hidden_kind}", self.hidden_kind, self.hidden, pieces=slots))
         return tuple(buffers)
 
     def experts(self) -> tuple[dict[str, str], ...]:
@@ -175,7 +194,10 @@ class Experts(Op):
         c.kernel("experts")
         c.kernel("float32")
         if self.grouped and c.here.end:
-            self._emit_grouped(c)
+            emit_grouped(self, c)
+            return
+        if self.shared:
+            emit_shared(self, c)
             return
         each, route = c.here, c.route(self.route)
         lines = []
@@ -183,55 +205,13 @@ class Experts(Op):
         lines.append(f"for (uint32_t slot = {first}; slot < {last}; slot++) {{")
         lines.append(f"    const uint8_t *const expert = {c.expert_weights(f'{route.index}[slot]')};")
         lines += [f"    {line}" for line in self._expert_lines(c, f"{route.weight}[slot]")]
-        combine = self._combine(c)
+        combine = combine_instance(self, c)
         out, down = each.at(c.floats(self.out), self.width), c.floats("expert_down")
         weight = "1.0f" if self.weigh_input else f"{route.weight}[slot]"
         lines.append(f"    {combine}({out}, {down}, {weight}, slot == {first});")
         lines.append("}")
         for line in each.loop(lines):
             c.line(line)
-
-    def _emit_grouped(self, c: CScope) -> None:
-        """Expert by expert, in ascending index: each with all rows that chose it."""
-        route, layouts, x = c.route(self.route), c.expert(), c.quantised(self.x)
-        slots, hidden, down = c.integers("expert_slots"), c.floats("expert_hidden"), c.floats("expert_down")
-        q = c.quantised(f"expert_hidden_{self.hidden_kind}")
-        lines = [
-            f"const uint32_t count = colibri_slots_of({slots}, {route.index}, {c.here.times(self.top_k)}, index);",
-            f"const uint8_t *const expert = {c.expert_weights('index')};",
-        ]
-        for part in ("gate", "up") if self.gated else ("up",):
-            target = c.floats("expert_gate") if part == "gate" else hidden
-            product = c.linear_chosen(layouts[part].layout, self.input_kind, x.stride, self.top_k)
-            operands = f"{x.integers}, {x.scale}, {slots}, count"
-            lines.append(f"{product}({target}, {_at('expert', layouts[part].offset)}, {operands});")
-        own = f"{hidden} + i * {self.hidden}"
-        lines.append("for (uint32_t i = 0; i < count; i++) {")
-        if self.gated:
-            gate = c.gate(self.activation, c.values(c.once, self.hidden), self.clipped)
-            lines.append(f"    {gate}({own}, {c.floats('expert_gate')} + i * {self.hidden});")
-        elif self.activation != "identity":
-            lines.append(f"    {c.activate(self.activation, c.values(c.once, self.hidden))}({own});")
-        quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, c.once)
-        lines += [f"    {quantiser}({q.integers} + i * {q.stride}, {q.scale} + i, {own});", "}"]
-        product = c.linear_chosen(layouts["down"].layout, self.hidden_kind, q.stride, 0)
-        lines.append(f"{product}({down}, {_at('expert', layouts['down'].offset)}, {q.integers}, {q.scale}, count);")
-        lines.append("for (uint32_t i = 0; i < count; i++) {")
-        out = f"{c.floats(self.out)} + {slots}[i] / {self.top_k} * {self.width}"
-        weight, first = f"{route.weight}[{slots}[i]]", f"{slots}[i] % {self.top_k} == 0"
-        lines += [f"    {self._combine(c)}({out}, {down} + i * {self.width}, {weight}, {first});", "}"]
-        for line in (f"for (uint32_t index = 0; index < {len(self.kept)}; index++) {{", *_indented(lines), "}"):
-            c.line(line)
-
-    def _combine(self, c: CScope) -> str:
-        """Instance that adds a weighted row."""
-        width = c.number("width", self.width, "int")
-        return c.instance(
-            f"combine_{width}",
-            f"out[{width}] = weight * x[{width}] for the first expert, added for the others",
-            "float *restrict out, const float *restrict x, float weight, bool first",
-            [f"colibri_combine(out, x, weight, first, {width});"],
-        )
 
     def _expert_lines(self, c: CScope, weight: str) -> list[str]:
         """One expert's MLP for one row: from x to expert_down.
@@ -249,7 +229,7 @@ class Experts(Op):
         if self.weigh_input:
             weighed = c.floats("expert_input")
             if self.input_kind is BufferKind.FLOAT:  # the first of a sum is assigned
-                lines.append(f"{self._combine(c)}({weighed}, {x}, {weight}, true);")
+                lines.append(f"{combine_instance(self, c)}({weighed}, {x}, {weight}, true);")
                 x = weighed
             else:
                 lines.append(f"{weighed}[0] = {each.element(q.scale)} * {weight};")
@@ -257,12 +237,8 @@ class Experts(Op):
         for part in ("gate", "up") if self.gated else ("up",):
             target = c.floats("expert_gate") if part == "gate" else hidden
             linear = c.linear(layouts[part].layout, self.input_kind, c.once, stride)
-            lines.append(f"{linear}({target}, {_at('expert', layouts[part].offset)}, {x});")
-        if self.gated:
-            gate = c.gate(self.activation, c.values(c.once, self.hidden), self.clipped)
-            lines.append(f"{gate}({hidden}, {c.floats('expert_gate')});")
-        elif self.activation != "identity":
-            lines.append(f"{c.activate(self.activation, c.values(c.once, self.hidden))}({hidden});")
+            lines.append(f"{linear}({target}, {at('expert', layouts[part].offset)}, {x});")
+        lines += activation(self, c, hidden, c.floats("expert_gate") if self.gated else "")
         inner, stride = hidden, self.hidden
         if self.hidden_kind is not BufferKind.FLOAT:
             q = c.quantised(f"expert_hidden_{self.hidden_kind}")
@@ -270,13 +246,5 @@ class Experts(Op):
             lines.append(f"{quantiser}({q.integers}, {q.scale}, {hidden});")
             inner, stride = f"{q.integers}, {q.scale}", q.stride
         linear = c.linear(layouts["down"].layout, self.hidden_kind, c.once, stride)
-        lines.append(f"{linear}({c.floats('expert_down')}, {_at('expert', layouts['down'].offset)}, {inner});")
+        lines.append(f"{linear}({c.floats('expert_down')}, {at('expert', layouts['down'].offset)}, {inner});")
         return lines
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def _at(pointer: str, offset: int) -> str:
-    return f"{pointer} + {offset}" if offset else pointer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from colibri.graph.graph import BufferKind, Op, Product, TensorClass
 
@@ -33,6 +33,8 @@ class Linear(Op):
     keep_float: bool = False
     input_kind: BufferKind = BufferKind.FLOAT
     role: TensorClass = TensorClass.DENSE
+
+    can_share: ClassVar[bool] = True
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
