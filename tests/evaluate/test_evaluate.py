@@ -110,6 +110,15 @@ def test_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["rows"][0]["scores"]["nats"]["mean"] == pytest.approx(nats / 5, rel=1e-12)
 
 
+def test_kernels_of_an_older_processor_of_this_machine_s_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_package(sensor("top1-e4"), tmp_path / "p", "x86-64-v2", scheme=Scheme.W8A8)
+    assert (tmp_path / "p/runtime/kernels/sse41").is_dir()
+    row = evaluated(capsys, tmp_path / "p", "--data", GOLDEN, "--limit", 100, "--alone")["rows"][0]
+    assert row["against"] == "its golden vectors" and row["checked"] > 0
+
+
 def test_kernels_of_another_processor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_package(sensor("top1-e4"), tmp_path / "p", "graviton-3", scheme=Scheme.W8A8)
     arguments = ["eval", str(tmp_path / "p"), "--data", str(GOLDEN), "--limit", "100"]

@@ -51,7 +51,7 @@ MOST = {
     "x86-64-v3": 2800,
     "x86-64-v4": 2100,
     "windows-x86-64": 1100,
-    "x86-64-v2": 900,
+    "x86-64-v2": 3400,
 }
 # An example of each kind; ops that the examples have not.
 UNSEEN = [
@@ -139,7 +139,11 @@ def test_schemes_without_bounds_of_their_own_have_the_widest(board_id: str) -> N
 
 def test_all_boards_have_bounds() -> None:
     for name in board_names():
-        choice = choose(load_board(name))
+        board = load_board(name)
+        choice = choose(board)
+        if board.levels:
+            assert choice is None, "each level has its layers: nothing that was measured holds for all of them"
+            continue
         assert choice is not None and choice.own, f"{name}: run ci/code-size --write --board {name}"
 
 

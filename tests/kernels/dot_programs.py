@@ -32,6 +32,7 @@ SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # The board on which a folder's kernels run.
 BOARDS = {
     "portable": "x86-64-v3",
+    "sse41": "x86-64-v2",
     "avx2": "x86-64-v3",
     "avx512vnni": "x86-64-v4",
     "neon": "raspberry-pi-4",

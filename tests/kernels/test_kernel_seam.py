@@ -33,6 +33,7 @@ ODD_MIXTRAL = CONFIG | {
 WIDE_HEADS = CONFIG | {"hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2}
 
 BOARDS = [
+    pytest.param("x86-64-v2", "native", "sse41", id="sse41"),
     pytest.param("x86-64-v3", "native", "avx2", id="avx2"),
     pytest.param("x86-64-v4", "native", "avx512vnni", id="avx512vnni"),
     pytest.param("raspberry-pi-4", "cortex-a72", "neon", id="neon", marks=pytest.mark.emulator),

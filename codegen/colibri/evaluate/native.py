@@ -67,7 +67,8 @@ def foreign_kernels(folder: Path, host: Host) -> list[str]:
     """Names of the package's kernels that this machine has no instructions for."""
     kernels = folder / "runtime/kernels"
     names = {path.name for path in kernels.iterdir() if path.is_dir()} if kernels.is_dir() else set()
-    return sorted(names - set(host.board.kernels))
+    lesser = _HOSTS[_HOSTS.index(host.board.id) :]  # what they run, this machine runs
+    return sorted(names - {kernel for board in lesser for kernel in load_board(board).kernels})
 
 
 def compile_program(host: Host, folder: Path, package: Package, program: Path) -> None:
@@ -92,10 +93,11 @@ def compile_program(host: Host, folder: Path, package: Package, program: Path) -
     }
     main = program.with_name("score.c")
     write_scratch(main, render("app/score.c.j2", values).encode())
-    library = sorted(path.relative_to(folder).as_posix() for path in (folder / "runtime/core").glob("*.c"))
+    places = (folder / "src", folder / "runtime/core")
+    library = [path.relative_to(folder).as_posix() for place in places for path in sorted(place.glob("*.c"))]
     includes = ["-I.", "-Iruntime/include", "-Iruntime"]
     link = host.installed.compiler.link_options(host.board.kind)
-    command = [*host.installed.command, *_CFLAGS, *_WARNINGS, *includes, "src/model.c", *library, str(main)]
+    command = [*host.installed.command, *_CFLAGS, *_WARNINGS, *includes, *library, str(main)]
     done = subprocess.run(
         [*command, *link, "-o", str(program)],
         cwd=folder,
