@@ -179,13 +179,18 @@ def prepare(
     tokens = graph.kind is ModelKind.TOKENS
     rows = (options.prefill if tokens else options.batch) or 1
     kernels = KernelSet(board.kernels)
+    levels = {level.name: KernelSet(level.kernels) for level in board.levels}
     optimise = options.optimise or Optimise.SPEED
     threads = _threads(graph, board, options)
     if optimise is Optimise.SPEED:
-        graph = group_experts(graph, kernels, rows)
+        graph = group_experts(graph, kernels, rows, *levels.values())
     if threads != 1:
         graph = share_ops(graph, rows)
     layouts = plan_layouts(graph, kernels)
+    for level, others in levels.items():
+        if plan_layouts(graph, others) != layouts:
+            what = f"the kernels of {level} want this model's weights packed in another way"
+            raise BadInput(what, where=f"board {board.id}: levels", hint="leave it out, or choose other kernels")
     if tokens and rows > graph.context:
         raise UsageError(f"{rows} is more than the context of {graph.context}", where="--prefill")
     in_ram = [region.name for region in board.memory if region.kind is MemoryKind.RAM]
@@ -238,13 +243,18 @@ def prepare(
     )
     if threads == 1:  # no package with jobs was measured
         package = msgspec.structs.replace(package, code_estimate=estimate_code(module, package))
+    modules = {
+        level: build_module(graph, layouts, placement, others, files, rows, optimise)
+        for level, others in levels.items()
+    }
     model_bytes = sum(file.length for file in files)
     memory_bytes = placement.memory.total
     vectors: list[Case] = []
     if proven:
         vectors = make_vectors(graph, rows=rows, model_bytes=model_bytes, memory_bytes=memory_bytes, progress=progress)
     tokenizer = checkpoint.tokenizer() if tokens else None
-    return Contents(package, graph, module, files, layouts, recipe, save_vectors(vectors), licence, origin, tokenizer)
+    proof = save_vectors(vectors)
+    return Contents(package, graph, module, modules, files, layouts, recipe, proof, licence, origin, tokenizer)
 
 
 def _threads(graph: Graph, board: Board, options: Options) -> int:

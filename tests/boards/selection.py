@@ -36,7 +36,16 @@ _LANGUAGE_FLASH, _LANGUAGE_RAM = 1 << 20, 128 << 10
 def compiler_of(board: Board) -> Hashable:
     """What decides over the objects of a package."""
     tools = board.toolchain
-    return (board.kind, board.port, board.kernels, board.cpu.arch, tools.family, tools.prefix, tools.flags)
+    return (
+        board.kind,
+        board.port,
+        board.kernels,
+        board.levels,
+        board.cpu.arch,
+        tools.family,
+        tools.prefix,
+        tools.flags,
+    )
 
 
 def run_of(board: Board, emulator: Emulator) -> Hashable:
@@ -66,6 +75,7 @@ def features_of(board: Board) -> set[Hashable]:
         "a budget": any(region.budget for region in board.memory),
         "code that is loaded into RAM": board.region_for(Holds.CODE).kind is MemoryKind.RAM,
         "no emulator": not board.emulators,
+        "several sets of instructions": bool(board.levels),
     }
     flags = {name for name, holds in present.items() if holds}
     emulators = {(board.cpu.arch, emulator.kind, emulator.trap) for emulator in board.emulators}

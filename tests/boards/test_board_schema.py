@@ -59,7 +59,7 @@ def test_every_board_is_valid(file: Path) -> None:
 def test_every_key_has_words() -> None:
     def walk(table: dict[str, Any]) -> None:
         for name, one in table.get("properties", {}).items():
-            if name not in ("cpu", "toolchain", "memory", "emulators", "flash", "register", "bits"):
+            if name not in ("cpu", "toolchain", "levels", "memory", "emulators", "flash", "register", "bits"):
                 assert one["description"] and one["examples"], name
             walk(one)
             walk(one.get("items", {}))

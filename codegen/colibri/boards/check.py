@@ -10,6 +10,7 @@ import msgspec
 
 from colibri.boards.check_emulators import TRAPS, emulator_faults
 from colibri.boards.check_flash import flash_faults
+from colibri.boards.check_levels import level_faults
 from colibri.boards.check_memory import map_faults, memory_faults, room_faults, vector_faults
 from colibri.boards.check_options import option_fault
 from colibri.boards.cores import contradiction, is_known, right_word
@@ -72,12 +73,13 @@ def _processor_faults(board: Board, at: At) -> Iterator[BadInput]:
         hint = nearest(arch, ARCHITECTURES)
         yield BadInput(f"unknown architecture '{shown(arch)}'", where=at(("cpu", "arch")), hint=hint)
         return
-    if board.kernels[-1:] != ("portable",):
-        what = "the list does not end with portable"
-        yield BadInput(what, where=at(("kernels",)), hint="every op has a portable kernel")
-    if repeated := first_repeated(board.kernels):
-        yield BadInput(f"{repeated!r} is there twice", where=at(("kernels",)))
-    yield from _folder_faults(board, at)
+    yield from _kernel_faults(board.kernels, at, ("kernels",))
+    for index, level in enumerate(board.levels):
+        yield from _kernel_faults(level.kernels, at, ("levels", index, "kernels"))
+    yield from level_faults(board, at)
+    ports = sorted(path.name for path in (data_folder("runtime_c") / "ports").iterdir() if path.is_dir())
+    if board.port not in ports:
+        yield BadInput(f"no port '{shown(board.port)}'", where=at(("port",)), hint=nearest(board.port, ports))
     if board.kind is BoardKind.BARE and arch not in TRAPS:
         yield BadInput(f"no bare-metal start-up for {arch}", where=at(("kind",)), hint='use kind = "linux"')
     if (board.kind is BoardKind.WASM) != (arch == "wasm32"):
@@ -93,17 +95,18 @@ def _processor_faults(board: Board, at: At) -> Iterator[BadInput]:
         yield BadInput(f"{board.reserve} bytes", where=at(("reserve",)))
 
 
-def _folder_faults(board: Board, at: At) -> Iterator[BadInput]:
+def _kernel_faults(kernels: tuple[str, ...], at: At, key: KeyPath) -> Iterator[BadInput]:
     """They become paths, so only plain names of folders that are there."""
-    runtime = data_folder("runtime_c")
-    kernels = sorted(path.parent.name for path in (runtime / "kernels").glob("*/kernels.toml"))
-    for index, name in enumerate(board.kernels):
-        if name not in kernels:
+    if kernels[-1:] != ("portable",):
+        what = "the list does not end with portable"
+        yield BadInput(what, where=at(key), hint="every op has a portable kernel")
+    if repeated := first_repeated(kernels):
+        yield BadInput(f"{repeated!r} is there twice", where=at(key))
+    known = sorted(path.parent.name for path in (data_folder("runtime_c") / "kernels").glob("*/kernels.toml"))
+    for index, name in enumerate(kernels):
+        if name not in known:
             what = f"no kernel folder '{shown(name)}'"
-            yield BadInput(what, where=at(("kernels", index)), hint=nearest(name, kernels))
-    ports = sorted(path.name for path in (runtime / "ports").iterdir() if path.is_dir())
-    if board.port not in ports:
-        yield BadInput(f"no port '{shown(board.port)}'", where=at(("port",)), hint=nearest(board.port, ports))
+            yield BadInput(what, where=at((*key, index)), hint=nearest(name, known))
 
 
 def _toolchain_faults(board: Board, at: At) -> Iterator[BadInput]:

@@ -14,13 +14,14 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from colibri.boards.load import INHERITS
-from colibri.boards.profile import Board, Cpu, Emulator, Flash, Region, Toolchain
+from colibri.boards.profile import Board, Cpu, Emulator, Flash, Level, Region, Toolchain
 
 # Each part of the file: its header, its class, and where its keys stand in the dictionaries below.
 PARTS: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
     ("", Board, ""),
     ("[cpu]", Cpu, "cpu."),
     ("[toolchain]", Toolchain, "toolchain."),
+    ("[[levels]]", Level, "levels."),
     ("[[memory]]", Region, "memory."),
     ("[[emulators]]", Emulator, "emulators."),
     ("[flash]", Flash, "flash."),
@@ -32,6 +33,7 @@ _NOT_KEYS = {
     "memory",
     "emulators",
     "flash",
+    "levels",
 }  # of the board: the file's name, and its other parts
 
 _MEANINGS = {
@@ -59,6 +61,9 @@ _EXAMPLES = {
     "toolchain.family": '"clang"',
     "toolchain.cflags": '["-Os"]',
     "toolchain.sysroot": '"/opt/vendor/sysroot"',
+    "levels.name": '"v3"',
+    "levels.target": '"arch=x86-64-v3"',
+    "levels.kernels": '["avx2", "portable"]',
     "memory.name": '"sram"',
     "memory.kind": '"ram"',
     "memory.length": "0x2_0000",

@@ -203,6 +203,21 @@ class Flash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drive: str = ""
 
 
+class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A set of instructions beyond those of the board's flags: the layers are compiled for it too.
+
+    Attributes:
+        name: ends the names of its functions, and is what the processor is asked for: a ``colibri_has_…`` of
+            ``runtime_c/processors``.
+        target: as gcc and clang take it in the attribute of that name.
+        kernels: folders in ``runtime_c/kernels`` by preference, which read the same packing as those of the board.
+    """
+
+    name: str
+    target: str
+    kernels: tuple[str, ...]
+
+
 class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A board profile, inheritance already applied.
 
@@ -217,6 +232,7 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         reserve: bytes kept for the application in the region that holds data.
         memory: regions in the order of the report.
         flash: see `Flash`; under Linux a program is copied, and all of it is empty.
+        levels: sets of instructions to choose from at run time, from the least up; none for what the flags say alone.
     """
 
     id: str
@@ -232,6 +248,7 @@ class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stack: int = 0
     reserve: int = 0
     flash: Flash = Flash()
+    levels: tuple[Level, ...] = ()
 
     def region_for(self, what: Holds) -> Region:
         """The first region that holds ``what`` (the loader guarantees that there is one)."""

@@ -25,6 +25,8 @@ FILE_NAME = "board.schema.json"
 
 _HIGHEST = 1 << 48
 _PATTERNS = {
+    "levels.name": "^[a-z][a-z0-9_]*$",
+    "levels.target": "^[a-z0-9][a-z0-9=,._-]*$",
     "memory.name": "^[a-z][a-z0-9_]*$",
     "emulators.name": "^[a-z0-9][a-z0-9_.-]*$",
     "emulators.trap": "^(bkpt|svc|ebreak)?$",
@@ -84,10 +86,10 @@ def _property(key: Key, kind: Any) -> dict[str, Any]:
         found["examples"] = sorted({name for arch in ARCHITECTURES for name in known_cores(arch)})
     if key.path == "toolchain.flags":
         found["items"]["pattern"] = _FLAG
-    if key.path in ("port", "kernels"):
+    if key.name in ("port", "kernels"):
         runtime = data_folder("runtime_c")
-        known = sorted(path.name for path in (runtime / f"{key.path.rstrip('s')}s").iterdir() if path.is_dir())
-        (found["items"] if key.path == "kernels" else found)["enum"] = known
+        known = sorted(path.name for path in (runtime / f"{key.name.rstrip('s')}s").iterdir() if path.is_dir())
+        (found["items"] if key.name == "kernels" else found)["enum"] = known
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colibri.debug.source import read_source
-from colibri.errors import BadInput
+from colibri.errors import BadInput, UsageError
 from colibri.footprint.call_tree import disassemble
 from colibri.footprint.stack_effects import READERS, Flow, Instruction
 from colibri.package import Package
@@ -44,7 +44,12 @@ def op_places(folder: Path, package: Package, image: Path) -> dict[tuple[str, in
     Raises:
         BadInput: the image, its source or the package do not belong together, or there are no line numbers.
         ToolMissing: no disassembler.
+        UsageError: the package has its layers several times.
     """
+    if package.board.levels:
+        names = ", ".join(level.name for level in package.board.levels)
+        what = f"{package.board.id} has the layers several times (also for {names}): ops are no places to stop at"
+        raise UsageError(what, where="--break", hint="debug a package for a board with one set of instructions")
     text = (folder / _SOURCE).read_text(encoding="utf-8")
     kernels, functions = read_source(text)
     by_line = _calls_by_line(folder, package, image, kernels)

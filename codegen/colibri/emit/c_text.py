@@ -17,6 +17,11 @@ class _FunctionText:
     lines: list[str]
     doc: str = ""
 
+    @property
+    def arguments(self) -> str:
+        """The parameters' names."""
+        return ", ".join(one.split()[-1].lstrip("*") for one in self.params.split(","))
+
 
 @dataclass(frozen=True)
 class _BlockText:
@@ -49,6 +54,22 @@ def model_c_values(module: Module, graph: Graph, prefix: str) -> dict[str, objec
         ],
         "variable_rows": module.variable_rows,
     }
+
+
+def level_values(module: Module, graph: Graph, prefix: str) -> dict[str, object]:
+    """The same for a package with several sets of instructions, whose functions are called from another file."""
+    values = model_c_values(module, graph, prefix)
+    programs = [_encoder(module, graph, prefix)] if graph.encoder else []
+    programs += [_program(module, graph, rows, prefix) for rows in module.row_counts]
+    if graph.kind is ModelKind.TOKENS:
+        programs.append(_output(prefix))
+    return {**values, "programs": programs}
+
+
+def _output(prefix: str) -> _FunctionText:
+    params = f"const struct {prefix}_context *c, float *output, uint32_t last_row"
+    line = "output_1(c, &output_table[0], output, last_row);"
+    return _FunctionText("output", params, [line], "What is behind the layers, for one row.")
 
 
 def _title(block: Block) -> str:

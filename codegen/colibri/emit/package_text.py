@@ -25,11 +25,16 @@ _BENCH_PROMPT, _BENCH_TOKENS = 128, 64  # of the bench program, where nothing is
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that goes into the folder."""
+    """Everything that goes into the folder.
+
+    Attributes:
+        levels: the module of each further set of instructions.
+    """
 
     package: Package
     graph: Graph
     module: Module
+    levels: dict[str, Module]
     files: Sequence[ModelBin]
     layouts: Layouts
     recipe: bytes
@@ -136,6 +141,7 @@ def package_values(contents: Contents) -> dict[str, object]:
         "model_bytes": package.model_bin_bytes,
         "files": _file_values(contents),
         "hot": hot is not None,
+        "levels": package.board.levels,
         "fast_code": package.fast_code,
         "weights_apart": _apart(package.board),
         "model_params": _join(contents, "const void *{0}, size_t {0}_bytes"),

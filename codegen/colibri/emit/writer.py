@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from colibri.boards.check_levels import question_header
 from colibri.boards.profile import Board, BoardKind
 from colibri.calibrate.data import FILE_NAME as CALIBRATION
 from colibri.claim import put_in_place
 from colibri.emit.c_layout import lay_out
-from colibri.emit.c_text import model_c_values
+from colibri.emit.c_text import level_values, model_c_values
 from colibri.emit.linker import linker_scripts, port_files
 from colibri.emit.module import Module
 from colibri.emit.package_text import FILE_NAMES, Contents, package_values
@@ -148,14 +150,12 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
     (folder / "test").mkdir()
     (folder / "test" / "vectors.msgpack").write_bytes(contents.vectors)
     _copy(data_folder("runtime_c") / "LICENSE", folder / "runtime" / "LICENSE")
-    library = _copy_runtime(folder, contents.module, package.threads != 1)
-    port = _copy_port(folder, board, package.threads != 1)
+    threads = package.threads != 1
+    library = _copy_runtime(folder, board, [contents.module, *contents.levels.values()], threads)
+    port = _copy_port(folder, board, threads)
     values = package_values(contents)
     _write(folder / "model.h", render("package/model.h.j2", values))
-    _write(
-        folder / "src/model.c",
-        render("package/model.c.j2", {**values, **model_c_values(contents.module, contents.graph, package.prefix)}),
-    )
+    sources = _write_model(folder, contents, values)
     _write(folder / "src/model_bin.S", render("package/model_bin.S.j2", values))
     for main in mains(board).values():
         _write(folder / main, render(f"{main}.j2", values))
@@ -168,13 +168,32 @@ def _fill(folder: Path, contents: Contents, progress: Progress) -> None:
         folder,
         board,
         package.prefix,
-        Sources(
-            ("src/model.c", "src/model_bin.S", *library), port, FILE_NAMES[: len(contents.files)], package.threads != 1
-        ),
+        Sources((*sources, "src/model_bin.S", *library), port, FILE_NAMES[: len(contents.files)], threads),
         package.compiler,
         package.optimise,
     )
     package.save(folder)
+
+
+def _write_model(folder: Path, contents: Contents, values: dict[str, object]) -> list[str]:
+    """The model's own C, whose names are returned; with several sets of instructions layers have a file for each."""
+    package, graph = contents.package, contents.graph
+    levels = package.board.levels
+    if not levels:
+        own = model_c_values(contents.module, graph, package.prefix)
+        _write(folder / "src/model.c", render("package/model.c.j2", {**values, **own}))
+        return ["src/model.c"]
+    own = level_values(contents.module, graph, package.prefix)
+    shared = {**values, "suffixes": ["base", *(level.name for level in levels)]}
+    _write(folder / "src/model.c", render("package/model.c.j2", {**shared, **own}))
+    _write(folder / "src/layers.h", render("package/layers/layers.h.j2", {**shared, **own}))
+    sources = ["src/model.c"]
+    modules = [(None, contents.module), *((level, contents.levels[level.name]) for level in levels)]
+    for level, module in modules:
+        sources.append(f"src/layers_{level.name if level else 'base'}.c")
+        own = level_values(module, graph, package.prefix)
+        _write(folder / sources[-1], render("package/layers/layers.c.j2", {**shared, **own, "level": level}))
+    return sources
 
 
 def _write(path: Path, text: str) -> None:
@@ -188,7 +207,7 @@ def _copy(source: Path, target: Path) -> None:
     target.write_bytes(source.read_bytes())
 
 
-def _copy_runtime(folder: Path, module: Module, threads: bool) -> tuple[str, ...]:
+def _copy_runtime(folder: Path, board: Board, modules: Sequence[Module], threads: bool) -> tuple[str, ...]:
     """Copy the runtime and the kernels that are used; return the C sources."""
     runtime = data_folder("runtime_c")
     core = sorted((runtime / "core").glob("*.[ch]"))
@@ -197,7 +216,9 @@ def _copy_runtime(folder: Path, module: Module, threads: bool) -> tuple[str, ...
         include.append(runtime / "include/colibri_team.h")
     else:
         core.remove(runtime / "core/share.h")
-    kernels = {runtime / header for header in module.headers}
+    kernels = {runtime / header for module in modules for header in module.headers}
+    if board.levels:
+        kernels |= {question_header(board.cpu.arch), runtime / "kernels/portable/float32.h"}
     while True:  # kernels include kernels
         named = {runtime / name for path in kernels for name in _included_kernels(path)}
         if named <= kernels:

@@ -173,7 +173,7 @@ def read_model(folder: Path) -> Model:
     }
     if package.threads != 1:
         headers["colibri_team.h"] = _read(folder, "runtime/include/colibri_team.h")
-    sources = {f"{prefix}_model.c": _includes(_read(folder, "src/model.c"), own_header, folder)}
+    sources = _model_sources(folder, prefix)
     sources |= {path: _read(folder, f"runtime/{path}") for path in _runtime_files(folder)}
     _refuse_missing(folder, headers, sources)
     weights = _weights(folder, package)
@@ -200,10 +200,10 @@ def _damaged(folder: Path, name: str, what: str) -> BadInput:
 
 
 def _runtime_files(folder: Path) -> list[str]:
-    """C files of the runtime and its kernels, as paths below `runtime/`."""
+    """C files of the runtime, its kernels and its questions to the processor, as paths below `runtime/`."""
     found = []
     runtime = folder / "runtime"
-    for place in (runtime / "core", *sorted((runtime / "kernels").glob("*"))):
+    for place in (runtime / "core", *sorted((runtime / "kernels").glob("*")), runtime / "processors"):
         for path in sorted(place.glob("*.[ch]")):
             if not (_FILE_NAME.fullmatch(path.name) and _FOLDER_NAME.fullmatch(place.name)):
                 raise _damaged(folder, str(path.relative_to(folder)), "is no file of Colibri")
@@ -220,11 +220,19 @@ def _refuse_missing(folder: Path, headers: dict[str, bytes], sources: dict[str, 
                 raise _damaged(folder, path, f"includes {shown(name)}, which is not there")
 
 
-def _includes(text: bytes, header: str, folder: Path) -> bytes:
-    old = b'#include "model.h"\n'
-    if text.count(old) != 1:
-        raise _damaged(folder, "src/model.c", "does not include model.h")
-    return text.replace(old, f'#include "{header}"\n'.encode())
+def _model_sources(folder: Path, prefix: str) -> dict[str, bytes]:
+    """The model's own C, the prefix before each name: `src/model.c`, and the layers where they are apart."""
+    layers = sorted(path.name for path in (folder / "src").glob("layers*.[ch]"))
+    sources = {}
+    for name in ("model.c", *layers):
+        if not _FILE_NAME.fullmatch(name):
+            raise _damaged(folder, f"src/{name}", "is no file of Colibri")
+        header = "layers.h" if layers and name != "layers.h" else "model.h"
+        text, old = _read(folder, f"src/{name}"), f'#include "{header}"\n'.encode()
+        if text.count(old) != 1:
+            raise _damaged(folder, f"src/{name}", f"does not include {header}")
+        sources[f"{prefix}_{name}"] = text.replace(old, f'#include "{prefix}_{header}"\n'.encode())
+    return sources
 
 
 _PINS = b"""\

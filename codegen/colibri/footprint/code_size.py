@@ -201,7 +201,13 @@ def kernel_bytes(module: Module, board: Board) -> dict[str, int]:
 
 
 def choose(board: Board) -> Choice | None:
-    """The measurement that holds for the board, or that of the most similar board; None without a similar one."""
+    """The measurement that holds for the board, or that of the most similar board.
+
+    Returns:
+        None without a similar one, and for a board with several sets of instructions: its layers are there for each.
+    """
+    if board.levels:
+        return None
     similar = [
         (name, measured)
         for name, measured in load_table().items()

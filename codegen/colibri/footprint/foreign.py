@@ -213,7 +213,7 @@ def _label(section: ElfSection, start: int, end: int, path: tuple[str, ...]) -> 
 
 def _owner(symbol: Symbol, prefixes: tuple[str, ...]) -> Owner:
     """Whose a symbol is, by its name: an ELF file says from which source only for what is local to one."""
-    if symbol.name.startswith(prefixes) or symbol.file == "model.c":
+    if symbol.name.startswith(prefixes) or symbol.file == "model.c" or symbol.file.startswith("layers_"):
         return Owner.MODEL
     if symbol.name.startswith("colibri_"):
         return Owner.RUNTIME

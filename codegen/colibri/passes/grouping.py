@@ -9,13 +9,18 @@ from colibri.graph.ops import Experts
 from colibri.passes.kernels import KernelSet
 
 
-def group_experts(graph: Graph, kernels: KernelSet, rows: int) -> Graph:
+def group_experts(graph: Graph, kernels: KernelSet, rows: int, *others: KernelSet) -> Graph:
     """The graph for calls of ``rows`` rows with a folder's kernels; no bit of a result changes.
 
     Grouped experts need scratch for all rows instead of one, so they stay as they are where they gain nothing.
+
+    Args:
+        others: kernels that the same graph is to be for.
     """
+    sets = (kernels, *others)
     grouped = [
-        replace(op, grouped=_gains(graph, kernels, op, rows)) if isinstance(op, Experts) else op for op in graph.ops
+        replace(op, grouped=all(_gains(graph, one, op, rows) for one in sets)) if isinstance(op, Experts) else op
+        for op in graph.ops
     ]
     return replace(graph, ops=grouped)
 
