@@ -13,6 +13,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A8_ROWS 4
 #define COLIBRI_DOT_W4A8_INPUTS 4
@@ -107,10 +108,10 @@ static inline void colibri_meet_w4a8(__m256i *total, colibri_group_w4a8 group, c
 }
 
 /* The same for 4 inputs, whose sums follow each other. */
-static inline void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS * COLIBRI_DOT_W4A8_ROWS],
-                                           const uint8_t *restrict w, const uint8_t *restrict factors,
-                                           const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
-                                           const int32_t *restrict facts, int k)
+COLIBRI_SHARED void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS * COLIBRI_DOT_W4A8_ROWS],
+                                            const uint8_t *restrict w, const uint8_t *restrict factors,
+                                            const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
+                                            const int32_t *restrict facts, int k)
 {
     const __m256i rows01 = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
     const __m256i rows23 = _mm256_setr_m128i(_mm_set1_epi16(0x0504), _mm_set1_epi16(0x0706));

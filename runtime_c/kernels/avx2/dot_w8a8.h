@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A8_ROWS 16
 #define COLIBRI_DOT_W8A8_INPUTS 4
@@ -125,9 +126,9 @@ static inline void colibri_both_w8a8(__m256i *total0, __m256i *total1, __m256i r
 
 /* The same for 4 inputs, whose sums follow each other. Here w + 127 has no sign, for all inputs, and 127 times the sum of
  * x is taken off. */
-static inline void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
-                                           const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                           const int32_t *restrict facts, int k)
+COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
+                                            const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
+                                            const int32_t *restrict facts, int k)
 {
     const int32_t *const steep = facts + COLIBRI_DOT_W8A8_INPUTS;
     if (steep[0] > k / 8) {

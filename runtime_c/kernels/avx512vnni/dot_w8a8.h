@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A8_ROWS 32
 #define COLIBRI_DOT_W8A8_INPUTS 6
@@ -72,9 +73,9 @@ static inline void colibri_dot_w8a8_facts(int32_t facts[COLIBRI_DOT_W8A8_INPUTS]
 }
 
 /* The same for 6 inputs, whose sums follow each other. */
-static inline void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
-                                           const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                           const int32_t facts[COLIBRI_DOT_W8A8_INPUTS], int k)
+COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
+                                            const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
+                                            const int32_t facts[COLIBRI_DOT_W8A8_INPUTS], int k)
 {
     const int8_t *const x0 = x[0];
     const int8_t *const x1 = x[1];

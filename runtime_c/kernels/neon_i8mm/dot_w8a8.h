@@ -10,6 +10,7 @@
 
 #include <arm_neon.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A8_ROWS 8
 #define COLIBRI_DOT_W8A8_INPUTS 8
@@ -92,9 +93,9 @@ static inline void colibri_store_w8a8(int32_t sum[2 * COLIBRI_DOT_W8A8_ROWS], co
 }
 
 /* The same for 8 inputs, whose sums follow each other. */
-static inline void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
-                                           const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                           int k)
+COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
+                                            const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
+                                            int k)
 {
     const int8_t *restrict tile = (const int8_t *)w;
     const int32x4_t zero = vdupq_n_s32(0);

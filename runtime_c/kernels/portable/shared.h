@@ -10,10 +10,10 @@
  * -O2 alone does not say. A header may have one for a tile and one for a whole matrix, of which a model needs one. */
 #define COLIBRI_INSIDE static inline __attribute__((always_inline))
 #if defined __GNUC__ && !defined __clang__
-#define COLIBRI_SHARED static __attribute__((noinline, noclone))
+#define COLIBRI_SHARED static __attribute__((noinline, noclone, unused))
 #define COLIBRI_ASSEMBLY static __attribute__((noinline, noclone, unused, optimize("O2", "omit-frame-pointer")))
 #else
-#define COLIBRI_SHARED static __attribute__((noinline))
+#define COLIBRI_SHARED static __attribute__((noinline, unused))
 #define COLIBRI_ASSEMBLY static __attribute__((noinline, unused))
 #endif
 

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 #include <tmmintrin.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A8_ROWS 16
 #define COLIBRI_DOT_W8A8_INPUTS 8
@@ -54,9 +55,9 @@ static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const ui
 }
 
 /* The same for 8 inputs, whose sums follow each other. Here w has the magnitude, which serves all inputs. */
-static inline void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
-                                           const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                           int k)
+COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
+                                            const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
+                                            int k)
 {
     const int8_t *const x0 = x[0];
     const int8_t *const x1 = x[1];
