@@ -87,10 +87,11 @@ def fit(samples: list[Sample], board: Measured, paths: KernelSet) -> Measured:
     for sample in samples:
         seen: set[str] = set()
         for kernel in (one for one in kernels(sample.module) if not (one.twin and folds)):
-            row = kernel.traits, sample.bytes.functions.get(kernel.name, 0)
             shares = not kernel.alone or kernel.kind not in inlined
             apart = sample.bytes.functions.get(kernel.runtime, 0) + beside[sample.name].own.get(kernel.kind, 0)
             together = apart if shares else 0
+            # What only one kernel calls is its own, whether or not the compiler put it there.
+            row = kernel.traits, sample.bytes.functions.get(kernel.name, 0) + apart - together
             (wrapper if together else whole)[kernel.kind].append(row)
             if together and kernel.kind not in seen:
                 shared[kernel.kind].append((kernel.traits, together))
