@@ -45,6 +45,7 @@ def _instance(
     most = MOST_ROWS // at_once * at_once
     most = min(aligned(rows, at_once), most) if rows else most
     whole = 0 < rows <= most  # all rows are taken together
+    even = whole and rows % at_once == 0
     first, some = ("", count) if whole else ("first + ", "some")
 
     def place(row: str) -> str:
@@ -56,32 +57,38 @@ def _instance(
         y = f"y + {f'({row})' if ' ' in row else row} * {n} + n"
         return f"{store}({y}, {own}, {scales}, x_scale[{place(row)}], {row_count(c, layout)});"
 
+    at_least_two = f"i < {some}" if even else f"i + 1 < {some}"
     operands, facts, gather = ["inputs + i"], list[str](), list[str]()
     if c.tile(layout.coding, kind).facts:
         operands.append(f"facts[i / {at_once}]")
         facts = [f"int32_t facts[{most // at_once}][COLIBRI_{stem.upper()}_FACTS({k})];"]
         gather = [
-            f"for (uint32_t i = 0; i + 1 < {some}; i += {at_once}) {{",
+            f"for (uint32_t i = 0; {at_least_two}; i += {at_once}) {{",
             f"    colibri_{stem}_facts(facts[i / {at_once}], inputs + i, {k});",
             "}",
         ]
     body = [
         f"for (uint32_t i = 0; i < {most}; i++) {{ /* what would be behind the last is the last */",
-        f"    const uint32_t row = {first}(i < {some} ? i : {some} - 1);",
+        f"    const uint32_t row = {f'{first}(i < some ? i : some - 1)' if first else f'i < {rows} ? i : {rows - 1}'};",
         f"    inputs[i] = x + {place('row')} * {x_stride};",
         "}",
+    ]
+    if even:
+        body = [f"for (uint32_t i = 0; i < {most}; i++) {{", f"    inputs[i] = x + {place('i')} * {x_stride};", "}"]
+    last = not rows or rows % at_once == 1  # one that may be left goes alone
+    body += [
         *gather,
         *c.loop_over("int", "n", n, tile, unit),
-        "    uint32_t i = 0;",
-        f"    for (; i + 1 < {some}; i += {at_once}) {{",
+        *(["    uint32_t i = 0;", f"    for (; {at_least_two}; i += {at_once}) {{"] if last else []),
+        *([] if last else [f"    for (uint32_t i = 0; {at_least_two}; i += {at_once}) {{"]),
         f"        {sums} sum[{at_once * tile}];",
         f"        {dot_call(c, layout, f'{stem}_inputs', operands)}",
-        f"        for (uint32_t j = 0; j < {at_once} && i + j < {some}; j++) {{",
+        f"        for (uint32_t j = 0; j < {at_once}{'' if even else f' && i + j < {some}'}; j++) {{",
         f"            {stored('i + j', f'sum + j * {tile}')}",
         "        }",
         "    }",
     ]
-    if not rows or rows % at_once == 1:
+    if last:
         body += [
             f"    if (i < {some}) {{",
             f"        {sums} sum[{tile}];",
