@@ -17,7 +17,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
 
 def test_the_page_names_every_option() -> None:
     options = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
-    assert len(options) == 6
+    assert len(options) == 7
     assert [name for name in options if f"`{name}" not in PAGE] == []
 
 
