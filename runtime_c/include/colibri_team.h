@@ -1,9 +1,10 @@
 /* colibri_team.h: threads that share the work of a model's calls.
  *
  * A model knows no threads: it hands jobs to a team, which is the application's. A job is a function that is called once
- * for each part, by any thread, in any order, at the same time or not; run returns when all calls have returned, and what
- * they wrote is then visible to its caller. Parts write to different places and wait for nothing, so a team may also
- * call them one after the other. Bits do not depend on the number of parts.
+ * for each part, by any thread, in any order, at the same time or not. Parts see all that run's caller wrote before; run
+ * returns when all calls have returned, and what they wrote is then visible to its caller. Threads have the FPU's modes
+ * of the caller. Parts write to different places and wait for nothing, so a team may also call them one after the other.
+ * Bits do not depend on the number of parts.
  *
  *     static void run(void *pool, colibri_part part, const void *job, uint32_t parts)
  *     {

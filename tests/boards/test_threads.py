@@ -16,6 +16,7 @@ from colibri.cli import main
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
+from colibri.paths import data_folder
 from colibri.recipe import parse_recipe
 from colibri.testing import check_package, read_cases
 from colibri.toolchain.probe import examine_emulator
@@ -126,6 +127,42 @@ int main(void)
     return 0;
 }
 """
+SHALLOW = r"""
+#define _GNU_SOURCE /* pthread_setattr_default_np */
+#include "port/threads/pool.h"
+#include <stdio.h>
+
+enum { DEPTH = 1 << 20 };
+
+static atomic_uint touched;
+
+static void deep(const void *job, uint32_t part, uint32_t parts)
+{
+    volatile char bytes[DEPTH];
+    (void)job;
+    (void)part;
+    for (size_t i = DEPTH; i > 0; i -= 1024) {
+        bytes[i - 1] = 1;
+    }
+    atomic_fetch_add(&touched, (unsigned)bytes[1023]);
+    while (atomic_load(&touched) < parts) { /* every thread has one */
+    }
+}
+
+int main(void)
+{
+    static struct pool pool;
+    pthread_attr_t how;
+    pthread_attr_init(&how);
+    pthread_attr_setstacksize(&how, 128 * 1024);
+    pthread_setattr_default_np(&how);
+    const int error = pool_start(&pool, 3);
+    pool.team.run(pool.team.pool, deep, NULL, 3);
+    printf("%d, %u\n", error, atomic_load(&touched));
+    pool_stop(&pool);
+    return 0;
+}
+"""
 FLAGS = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-pthread"]
 MODELS = {  # with threads: fewer and more than tiles and heads
     "mixtral-sharded-swa": (2, Options(Scheme.W8A8, I8, prefill=4, context=40)),  # longer than its window of 16
@@ -208,14 +245,32 @@ def test_no_data_race(make: Make, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
 
-def test_a_system_that_starts_no_more_threads(make: Make, tmp_path: Path) -> None:
-    folder, _ = make(EXAMPLES / "load-moe/top1-e4", options=Options(threads=2))
-    (tmp_path / "main.c").write_text(REFUSED)
-    program = str(tmp_path / "program")
-    include = ["-I", str(folder), "-I", str(folder / "runtime/include"), "-Wl,--wrap=pthread_create"]
-    sources = [str(tmp_path / "main.c"), str(folder / "port/threads/pool.c")]
-    subprocess.run(["gcc", *FLAGS, *include, *sources, "-o", program], check=True)
-    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "11 after 3, 0 left\n"
+def answer_of(program: str, folder: Path, *options: str) -> str:
+    """What a program around the pool prints."""
+    (folder / "main.c").write_text(program)
+    runtime, image = data_folder("runtime_c"), str(folder / "program")
+    (folder / "port").symlink_to(runtime / "ports")
+    sources = [str(folder / "main.c"), str(folder / "port/threads/pool.c")]
+    include = ["-I", str(folder), "-I", str(runtime / "include")]
+    subprocess.run(["gcc", *FLAGS, *include, *options, *sources, "-o", image], check=True)
+    return subprocess.run([image], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_a_system_that_starts_no_more_threads(tmp_path: Path) -> None:
+    assert answer_of(REFUSED, tmp_path, "-Wl,--wrap=pthread_create") == "11 after 3, 0 left\n"
+
+
+def test_a_system_with_small_stacks(tmp_path: Path) -> None:
+    """As that of musl, 128 KB: a product of many long rows needs more."""
+    assert answer_of(SHALLOW, tmp_path) == "0, 3\n"
+
+
+def test_the_header_names_the_pool_that_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    model = str(EXAMPLES / "load-moe/top1-e4")
+    assert main(["generate", model, "--board", BOARD, "-o", str(folder), "--threads", "2"]) == 0
+    named = re.findall(r"\bport/\S+\.h\b", (folder / "model.h").read_text())
+    assert named == ["port/threads/pool.h"] and (folder / named[0]).is_file()
 
 
 @pytest.mark.parametrize("asked", [(), ("--threads", "auto"), ("--threads", "1")])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _KEEP_BYTES = 1 << 20
 _MOST_EXPERTS = 1_000_000
-MOST_THREADS = 64  # of port/posix/pool.h
+MOST_THREADS = 64  # of port/threads/pool.h
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 

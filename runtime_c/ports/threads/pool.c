@@ -134,6 +134,27 @@ static void run(void *given, colibri_part part, const void *job, uint32_t parts)
     }
 }
 
+/* One more thread. Its stack has POOL_STACK bytes at least: some systems give 128 KB, less than parts may need. */
+static int start_thread(struct pool *pool, pthread_t *thread)
+{
+    pthread_attr_t how;
+    size_t stack;
+    int error = pthread_attr_init(&how);
+
+    if (error != 0) {
+        return error;
+    }
+    error = pthread_attr_getstacksize(&how, &stack);
+    if (error == 0 && stack < POOL_STACK) {
+        error = pthread_attr_setstacksize(&how, POOL_STACK);
+    }
+    if (error == 0) {
+        error = pthread_create(thread, &how, serve, pool);
+    }
+    pthread_attr_destroy(&how);
+    return error;
+}
+
 int pool_start(struct pool *pool, uint32_t threads)
 {
     if (threads == 0 || threads > POOL_MOST) {
@@ -161,7 +182,7 @@ int pool_start(struct pool *pool, uint32_t threads)
         return error;
     }
     for (pool->threads = 1; pool->threads < threads; pool->threads++) {
-        error = pthread_create(&pool->others[pool->threads - 1], NULL, serve, pool);
+        error = start_thread(pool, &pool->others[pool->threads - 1]);
         if (error != 0) {
             pool_stop(pool);
             return error;

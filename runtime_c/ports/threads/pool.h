@@ -6,9 +6,12 @@
  *     ...
  *     pool_stop(&pool);                            // after the last call of the model
  *
- * A thread that has nothing to do looks for work for some ten microseconds, as the next job of a call comes sooner than
- * the system could wake it, and then sleeps until there is some. The caller works with the others. A pool serves one call
+ * A thread that has nothing to do looks for work for 50 microseconds, as the next job of a call comes sooner than the
+ * system could wake it, and then sleeps until there is some. The caller works with the others. A pool serves one call
  * at a time, of any model and context.
+ *
+ * Threads have the FPU's modes of pool_start's caller, which must be those of its calls. A process that was forked has
+ * none of the threads: it starts a pool of its own, and leaves this one alone.
  */
 #ifndef COLIBRI_POOL_H
 #define COLIBRI_POOL_H
@@ -20,8 +23,9 @@
 #include <stdbool.h>
 
 enum {
-    POOL_MOST = 64, /* threads, the caller's among them */
-    POOL_LINE = 64, /* bytes of a line of cache */
+    POOL_MOST = 64,       /* threads, the caller's among them */
+    POOL_LINE = 64,       /* bytes of a line of cache */
+    POOL_STACK = 2 << 20, /* bytes of a thread's stack, unless the system gives more */
 };
 
 struct pool {
