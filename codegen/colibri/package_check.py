@@ -13,6 +13,7 @@ from colibri.boards.profile import MemoryKind
 from colibri.emit.literals import PREFIX
 from colibri.errors import BadInput, shown
 from colibri.package import TYPE_BYTES, VIEW_NAMES, ModelFacts, Package, Span, View
+from colibri.threads import MOST_THREADS
 
 _SIZES = 1 << 32  # bytes; offsets in the generated C have 32 bits
 _COUNTS = 1 << 53  # anything counted; exact in every reader of JSON
@@ -51,6 +52,7 @@ def _faults(package: Package) -> Iterator[tuple[str, str]]:
     yield from _within("batch", package.batch, int(not tokens), 1024)
     yield from _within("context", package.context, int(tokens), 1 << 31)
     yield from _within("prefill", package.prefill, int(tokens), 1024)
+    yield from _within("threads", package.threads, 0, MOST_THREADS)
     yield from _within("model_bin_bytes", package.model_bin_bytes, 1, _SIZES)
     if (estimate := package.code_estimate) is not None:
         for key in ("code", "tables", "data"):

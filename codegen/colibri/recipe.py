@@ -50,9 +50,8 @@ def parse_recipe(text: str) -> Options:
             rules.append(_said(text, Rule.parse, part))
             continue
         if key not in _KEYS or not equals:
-            raise _wrong(
-                text, f"'{shown(part)}' is no key with a value; {nearest(key, (*_KEYS, *map(str, TensorClass)))}"
-            )
+            hint = f"say its value, {key}=…" if key in _KEYS else nearest(key, (*_KEYS, *map(str, TensorClass)))
+            raise _wrong(text, f"'{shown(part)}' is no key with a value; {hint}")
         if key in values:
             raise _wrong(text, f"{key} is there twice")
         values[key] = value

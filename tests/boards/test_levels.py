@@ -128,6 +128,7 @@ def test_kernels_with_another_packing_are_refused(tmp_path: Path) -> None:
         ('"avx2", "portable"', '"avx2"', "mine.toml:5: levels[0].kernels: the list does not end with portable"),
         ('"avx2", "portable"', '"avx", "portable"', "mine.toml:5: levels[0].kernels[0]: no kernel folder 'avx'"),
         ("[[levels]]", "[[levels]]\nfast = true", "mine.toml:3: levels[0].fast: unknown key"),
+        ('inherits = "x86-64"', 'inherits = "aarch64-sve2"', "levels: nothing asks a processor of aarch64 for sets"),
         ('inherits = "x86-64"', 'inherits = "windows-x86-64"', "levels: sets of instructions of a windows board"),
         (
             "[[levels]]",

@@ -56,6 +56,23 @@ def test_what_code_is_made_for_goes_with_the_recipe(tmp_path: Path, capsys: pyte
     assert "--optimise beside --recipe: is a part of the recipe" in capsys.readouterr().err
 
 
+def test_threads_stand_beside_a_recipe(tmp_path: Path) -> None:
+    assert generate(tmp_path / "a", "--threads", "2", "--context", "8") == 0
+    assert generate(tmp_path / "b", "--threads", "2", "--recipe", "w8a8:context=8") == 0
+    assert generate(tmp_path / "c", "--threads", "2", "--recipe", str(tmp_path / "a/recipe.json")) == 0
+    for name in ("package.json", "src/model.c"):
+        assert len({(tmp_path / folder / name).read_bytes() for folder in "abc"}) == 1, name
+    assert json.loads((tmp_path / "a/package.json").read_text())["threads"] == 2
+
+
+def test_code_for_size_knows_one_thread_however_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ("--optimise", "size", "--context", "8"), ("--recipe", "w8a8:optimise=size:context=8")
+    for size in said:
+        assert generate(tmp_path / "a", "--threads", "2", *size) == 2
+        assert "--threads: code for size knows of one alone" in capsys.readouterr().err
+        assert not (tmp_path / "a").exists()
+
+
 def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generate(tmp_path / "a", "--context", "8") == 0
     assert generate(tmp_path / "b", "--recipe", str(tmp_path / "a/recipe.json"), "--batch", "2") == 2
@@ -75,6 +92,7 @@ def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.Captu
         (("--recipe", "w4a8", "--scheme", "w8a8"), 2, "--scheme beside --recipe: is a part of the recipe"),
         (("--recipe", "w4a8", "--set", "head=w8a8"), 2, "--set beside --recipe: is a part of the recipe"),
         (("--recipe", "w4a8", "--drop-expert", "0:1"), 2, "--drop-expert beside --recipe"),
+        (("--recipe", "w4a8:optimise"), 2, "'optimise' is no key with a value; say its value, optimise=…"),
         (("--recipe", "w4a8:prefill=2", "--prefill", "3"), 2, "--prefill beside --recipe"),
         (("--recipe", "w4a8:drop=0.9"), 2, "recipe 'w4a8:drop=0.9': layer 0 has no expert 9"),
         (("--drop-expert", "0:9"), 2, "--drop-expert: layer 0 has no expert 9"),

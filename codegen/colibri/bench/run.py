@@ -91,7 +91,7 @@ def run_bench(folder: Path, package: Package, asked: Asked) -> Bench:
         raise UsageError("is for models of tokens", where=name, hint=f"{package.name} takes samples")
     if package.threads == 1 and asked.threads is not None:
         if asked.threads > 1:
-            hint = "generate it with --threads N; its size alone does not make it pay"
+            hint = "generate it with --threads N"
             raise UsageError(f"{package.name} was generated for one thread", where="--threads", hint=hint)
         asked = replace(asked, threads=None)  # its program has no such option
     if not is_there(folder / mains(package.board)["bench"]):

@@ -25,6 +25,10 @@ def level_faults(board: Board, at: At) -> Iterator[BadInput]:
     if repeated := first_repeated(level.name for level in board.levels):
         yield BadInput(f"two are called '{shown(repeated)}'", where=at(("levels",)))
     known = questions(board.cpu.arch)
+    if board.levels and not known:
+        what = f"nothing asks a processor of {board.cpu.arch} for sets of instructions"
+        yield BadInput(what, where=at(("levels",)), hint="leave it out")
+        return
     for index, level in enumerate(board.levels):
         if level.name not in known:
             what = f"nothing asks the processor for '{shown(level.name)}'"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from colibri.cli.options import FILE, MOST_THREADS
+from colibri.cli.options import FILE
 from colibri.cli.output import make_console
+from colibri.threads import MOST_THREADS
 
 _MOST = 1 << 30
 

@@ -13,6 +13,7 @@ import click
 
 from colibri.checkpoint.untrusted import json_kind, parse_object, read_bounded
 from colibri.errors import BadInput, UsageError, shown
+from colibri.threads import MOST_THREADS
 
 if TYPE_CHECKING:
     from colibri.boards.profile import Board
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _KEEP_BYTES = 1 << 20
 _MOST_EXPERTS = 1_000_000
-MOST_THREADS = 64  # of port/threads/pool.h
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
@@ -263,7 +263,7 @@ def _of_recipe(recipe: str, beside: Options) -> Options:
             what = "is a part of the recipe"
             raise UsageError(what, where=f"--{name} beside --recipe", hint="say it in one of them")
         said[name] = more if own is None else own
-    return replace(read, **said, prefix=beside.prefix, pins=beside.pins)
+    return replace(read, **said, threads=beside.threads, prefix=beside.prefix, pins=beside.pins)
 
 
 def read_keep_file(path: Path) -> dict[int, set[int]]:
