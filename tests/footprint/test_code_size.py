@@ -14,7 +14,8 @@ from small_models import write_mixtral, write_sensor
 
 from colibri.boards.load import board_names, load_board
 from colibri.boards.profile import Board, Holds
-from colibri.emit.c_module import Block, Field, Instance
+from colibri.emit.c_block import Block, Field
+from colibri.emit.c_shapes import Instance
 from colibri.emit.module import Module
 from colibri.footprint import code_size
 from colibri.footprint.attribute import GroupKind

@@ -10,7 +10,8 @@ from colibri.passes.kernels import scheme_name
 from colibri.passes.pack import MatrixLayout
 
 if TYPE_CHECKING:
-    from colibri.emit.c_module import CScope, Rows
+    from colibri.emit.c_block import Rows
+    from colibri.emit.c_module import CScope
 
 ELEMENT = {
     BufferKind.Q8: "int8_t",

@@ -1,196 +1,21 @@
-"""Collect the C of a graph: kernel instances, one function per distinct layer, and const tables of offsets.
-
-Ops write their statements through `CScope`; `module.py` walks the graph; the template only prints.
-"""
+"""What ops write their statements through: `CScope`. `module.py` walks the graph; the template only prints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from colibri.emit.c_batch import linear_batch, linear_chosen
+from colibri.emit.c_block import Block, ExpertPart, QuantisedNames, RouteNames, Rows
+from colibri.emit.c_instances import Instances
 from colibri.emit.c_jobs import ARGUMENTS, PARAMS, Job, part_bounds, part_loop, step_of
 from colibri.emit.c_linear import ELEMENT, linear
-from colibri.emit.c_shapes import Generics, Instance, marked, most
+from colibri.emit.c_shapes import Instance, marked, most
 from colibri.emit.literals import float_literal
 from colibri.graph.coding import Coding, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
-from colibri.graph.weights import Vector
-from colibri.passes.kernels import PORTABLE, KernelSet, Tile
+from colibri.passes.kernels import Tile
 from colibri.passes.pack import Layouts, MatrixLayout, aligned
 from colibri.passes.place import Placement, all_buffers
-
-
-@dataclass(frozen=True)
-class Field:
-    """A member of a block's descriptor; ``count`` above 0 makes it an array."""
-
-    name: str
-    doc: str
-    count: int = 0
-
-
-@dataclass
-class Block:
-    """The ops of one layer (or of the part before or behind the layers) as a C function.
-
-    Attributes:
-        name: C name: ``input``, ``layer``, ``output``; further kinds of layer are ``layer_2``, …; those of an encoder
-            begin with ``encoder_``.
-        encoder: whether encode runs it.
-        members: the descriptor.
-        rows_of: one descriptor per layer: member to offset or offsets, in bytes; or to the name of a memory block.
-        homes: slot of a state to the memory blocks that it lies in, one for each layer.
-        files: slot of a weight to the files that it lies in, one for each layer: `FROM_MODEL` or `FROM_HOT`.
-        functions: rows of the call to the function's declarations and statements.
-    """
-
-    name: str
-    ops: list[Op]
-    encoder: bool = False
-    members: dict[str, Field] = field(default_factory=dict)
-    rows_of: list[dict[str, int | str | list[int]]] = field(default_factory=list)
-    homes: dict[str, list[int]] = field(default_factory=dict)
-    files: dict[str, list[str]] = field(default_factory=dict)
-    functions: dict[int, BlockFunction] = field(default_factory=dict)
-
-    @property
-    def is_output(self) -> bool:
-        """Whether the block runs on the last row alone."""
-        return any(Graph.OUTPUT in op.writes() for op in self.ops)
-
-    @property
-    def is_input(self) -> bool:
-        """Whether the block reads the caller's tokens or samples."""
-        return any(Graph.INPUT in op.reads() for op in self.ops)
-
-
-@dataclass
-class BlockFunction:
-    """Declarations (sorted pointers to buffers) and statements; which of the context's parts they use.
-
-    Attributes:
-        calls: for each op of the block, the kernels that it calls, in their order.
-        jobs: what several threads share, in the order in which it is handed out.
-        told: variables that the function tells its jobs, to their C types.
-    """
-
-    declarations: dict[str, str] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    calls: list[list[str]] = field(default_factory=list)
-    jobs: list[Job] = field(default_factory=list)
-    told: dict[str, str] = field(default_factory=dict)
-    uses_weights: bool = False
-    uses_descriptor: bool = False
-    uses_position: bool = False
-    uses_source: bool = False
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Writes expressions for a loop over rows, or for a single row without a loop.
-
-    Attributes:
-        count: of the rows, at most.
-        shown: the same for comments and names.
-        end: where the loop ends, as C; empty where there is none.
-        kind: C type of the loop's variable.
-    """
-
-    count: int
-    shown: str
-    end: str
-    kind: str = "uint32_t"
-
-    def at(self, pointer: str, stride: int | str) -> str:
-        """The row's start in an array of rows."""
-        if not self.end:
-            return pointer
-        return f"{pointer} + row" if stride == 1 else f"{pointer} + row * {stride}"
-
-    def element(self, pointer: str) -> str:
-        """The row's element in an array of one element a row."""
-        return f"{pointer}[row]" if self.end else f"{pointer}[0]"
-
-    def offset(self, value: str) -> str:
-        """A value that grows by one each row."""
-        return f"{value} + row" if self.end else value
-
-    def times(self, factor: int) -> str:
-        """So many for each row."""
-        return f"{self.shown} * {factor}" if not self.shown.isdigit() else str(self.count * factor)
-
-    def loop(self, lines: list[str]) -> list[str]:
-        """The lines, inside a loop when there is more than one row."""
-        if not self.end:
-            return lines
-        return [f"for ({self.kind} row = 0; row < {self.end}; row++) {{", *(f"    {line}" for line in lines), "}"]
-
-
-@dataclass(frozen=True)
-class QuantisedNames:
-    """C names of a quantised buffer and its row stride in elements."""
-
-    integers: str
-    scale: str
-    stride: int
-
-
-@dataclass(frozen=True)
-class RouteNames:
-    """C names of the chosen indices and weights."""
-
-    index: str
-    weight: str
-
-
-@dataclass(frozen=True)
-class ExpertPart:
-    """A matrix of an expert, ``offset`` bytes behind the expert's start."""
-
-    layout: MatrixLayout
-    offset: int
-
-
-class Instances:
-    """Kernel instances and the kernel headers they include, shared by all blocks of a module.
-
-    Args:
-        generics: takes them for code for size; None for a function for each shape.
-        loops: whether all kernels take rows as a parameter, since calls differ in their number.
-    """
-
-    def __init__(self, kernels: KernelSet, generics: Generics | None = None, *, loops: bool = False) -> None:
-        self.kernels = kernels
-        self.generics = generics
-        self.loops = loops
-        self.headers: dict[str, str] = {}
-        self.inner: set[str] = set()
-        self.made: dict[str, Instance] = {}
-
-    def kernel(self, stem: str, *, inner: bool = False) -> None:
-        """Include the header of a kernel; an inner one stands before those that call it."""
-        self.headers[stem] = f"kernels/{self.kernels.folder(stem)}/{stem}.h"
-        self.inner |= {stem} if inner else set()
-
-    def order(self) -> list[str]:
-        """The headers as they are included: those of a processor before portable ones, which include what they need
-        and find it there already."""
-
-        def place(stem: str) -> tuple[bool, bool, str]:
-            return stem not in self.inner, self.kernels.folder(stem) == PORTABLE, stem
-
-        return [self.headers[stem] for stem in sorted(self.headers, key=place)]
-
-    def add(self, instance: Instance) -> str:
-        """Register an instance; one that differs in a constant alone, such as the epsilon of a norm, gets a number."""
-        if self.generics is not None:
-            return self.generics.ask(instance)
-        name, number = instance.name, 1
-        while self.made.setdefault(name, replace(instance, name=name)) != replace(instance, name=name):
-            number += 1
-            name = f"{instance.name}_{number}"
-        return name
 
 
 class CScope:
@@ -565,10 +390,3 @@ class CScope:
                 ]
             ),
         )
-
-
-def weight_doc(graph: Graph, name: str) -> str:
-    """Format and shape of a weight, for a comment."""
-    weight = graph.weights[name]
-    shape, form = (weight.values.shape, "f32") if isinstance(weight, Vector) else (weight.shape, str(weight.coding))
-    return f"{form} [{', '.join(str(extent) for extent in shape)}]"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from colibri.emit.c_block import Block, BlockFunction
 from colibri.emit.c_jobs import names
-from colibri.emit.c_module import Block, BlockFunction
 from colibri.emit.module import Module
 from colibri.graph.graph import Graph, ModelKind
 

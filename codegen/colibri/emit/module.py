@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from colibri.emit.c_module import (
-    Block,
-    BlockFunction,
-    CScope,
-    Field,
-    Instances,
-    weight_doc,
-)
+from colibri.emit.c_block import Block, BlockFunction, Field, weight_doc
+from colibri.emit.c_instances import Instances
+from colibri.emit.c_module import CScope
 from colibri.emit.c_shapes import Generics, Instance
 from colibri.emit.model_bin import ModelBin
 from colibri.graph.graph import Graph, ModelKind, Op, StateType

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from colibri.emit.c_module import Block
+from colibri.emit.c_block import Block
 from colibri.emit.c_shapes import Instance
 from colibri.emit.module import Module
 
