@@ -13,8 +13,10 @@ from colibri.boards.load import load_board
 from colibri.boards.profile import Board, EmulatorKind
 from colibri.cli import main
 from colibri.errors import BadInput
+from colibri.footprint.attribute import GroupKind
+from colibri.footprint.code_size import expected_code
 from colibri.footprint.report import make_report
-from colibri.generate import generate
+from colibri.generate import generate, prepare
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.testing import EmulatorResult, check_package
@@ -88,6 +90,16 @@ def test_the_report_bounds_the_deepest_level_and_predicts_no_code(make: Make) ->
     called = {name: one for name in ("base", "v3") if (one := layers_frame(folder, name))}
     assert set(called) == {"base", "v3"} and entry.bytes is not None
     assert entry.bytes > max(called.values())
+
+
+def test_a_plan_takes_rather_too_much_for_its_code(make: Make, tmp_path: Path) -> None:
+    """No board like it was measured; a C library is in the program, and the layers twice."""
+    folder, _ = make(MODEL, "x86-64", W8A8)
+    assert build(folder)
+    groups = [group for region in make_report(folder).regions for group in region.groups]
+    linked = sum(group.bytes for group in groups if group.kind in (GroupKind.CODE, GroupKind.TABLES))
+    planned = prepare(MODEL, BOARD, W8A8, tmp_path / "planned", proven=False)
+    assert linked < expected_code(planned.module, planned.package) < 1.5 * linked
 
 
 def layers_frame(folder: Path, level: str) -> int:

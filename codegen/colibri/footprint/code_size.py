@@ -21,6 +21,7 @@ from colibri.package import CodeEstimate, Package, Within
 
 _UNKNOWN_KERNEL = 768  # bytes; more than most take
 _UNKNOWN_PROGRAM = 8192  # beside the kernels, on a board like which none was measured
+_UNKNOWN_LINUX = 768 << 10  # the same under Linux, where a C library is linked in: x86-64 has most, some 650 KB
 TABLE = Path(__file__).with_name("code_size.toml")
 OTHERS = "others"  # the key of bounds for schemes that have none of their own, and for several at once
 # What the measurement of a board has that is like another.
@@ -167,7 +168,8 @@ def expected_code(module: Module, package: Package) -> int:
     """Bytes of code and constants, rather too many: for kernels that were never measured something is assumed."""
     choice = choose(package.board)
     if choice is None or package.model.kind not in choice.measured.fixed:
-        return _UNKNOWN_PROGRAM + _UNKNOWN_KERNEL * len(module.instances)
+        beside = _UNKNOWN_LINUX if package.board.kind is BoardKind.LINUX else _UNKNOWN_PROGRAM
+        return beside + _UNKNOWN_KERNEL * len(module.instances) * (1 + len(package.board.levels))
     sizes = predict(module, package, choice.measured)
     within = _within(choice, package)
     return sizes.code + sizes.tables + (within.code + within.tables if within else 0)
