@@ -24,13 +24,13 @@ from colibri.testing import check_package
 
 @pytest.fixture
 def tied_checkpoint(tmp_path: Path) -> Path:
-    """A Mixtral whose experts come in pairs with equal router rows, so that every choice has ties."""
+    """A Mixtral whose experts come in threes with equal router rows, so that every choice of two has ties."""
     folder = tmp_path / "tied"
     folder.mkdir()
     tensors = load_file(ORACLE / "mixtral-base" / "model.safetensors")
     for name, values in tensors.items():
         if name.endswith("gate.weight"):
-            tensors[name] = np.repeat(values[::2], 2, axis=0)
+            tensors[name] = np.repeat(values[::3], 3, axis=0)[: len(values)]
     save_file(tensors, folder / "model.safetensors")
     (folder / "config.json").write_bytes((ORACLE / "mixtral-base" / "config.json").read_bytes())
     return folder
@@ -109,7 +109,7 @@ def test_gate_and_up_swapped(make: Make) -> None:
     folder, _ = made(make)
     source = folder / "src/model.c"
     text = source.read_text()
-    swapped, count = re.subn(r"(linear_w8a8_1x48x32\()expert_(gate|hidden)", lambda m: m[1] + {
+    swapped, count = re.subn(r"(linear_w8a8_\w+x48x32\()expert_(gate|hidden)", lambda m: m[1] + {
         "gate": "expert_hidden", "hidden": "expert_gate"}[m[2]], text)  # fmt: skip
     assert count == 4  # two in the function for one row, two in that for four
     source.write_text(swapped)
@@ -119,8 +119,9 @@ def test_gate_and_up_swapped(make: Make) -> None:
 def test_a_tie_turned(make: Make, tied_checkpoint: Path) -> None:
     folder, _ = made(make, tied_checkpoint)
     assert fails(folder) == []
-    router = folder / "runtime/kernels/portable/router.h"
-    patch_text(router, "score > best_score", "score >= best_score")
+    router = folder / "runtime/kernels/avx2/router.h"
+    own, other = "places", "_mm256_set1_epi32((int32_t)(first + j))"
+    patch_text(router, f"_mm256_cmpgt_epi32({own}, {other})", f"_mm256_cmpgt_epi32({other}, {own})")
     assert "greedy generation to the end of the context" in fails(folder)
 
 

@@ -165,7 +165,7 @@ def test_keep_and_drop_are_read_as_meant(tmp_path: Path) -> None:
     options = parse_options(
         scheme="w4a8", rules=(), recipe=None, kv="f16", batch=None, prefill=3, context=9, source=None,
         drop_expert=("1:2", "1:4", "3:0"), keep_experts=tmp_path / "keep.json", calibrate=None, rounding=None,
-        calibrate_limit=None, place=None, prefix=None,
+        calibrate_limit=None, place=None, prefix=None, optimise=None, threads=None,
     )  # fmt: skip
     assert options.drop == {1: {2, 4}, 3: {0}} and options.keep == {0: {1, 3}, 2: {0, 7}}
     assert (str(options.scheme), options.kv, options.prefill, options.context) == ("w4a8", "f16", 3, 9)
