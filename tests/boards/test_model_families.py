@@ -87,6 +87,14 @@ def test_no_call_of_a_kernel_is_left_out(model: str, board: str, options: Option
     has_its_bits(model, board, options, make)
 
 
+@pytest.mark.emulator
+@pytest.mark.parametrize("layer", [0, 1])
+def test_experts_of_one_layer_take_all_rows_together_and_those_of_the_other_do_not(layer: int, make: Make) -> None:
+    """They have one scratch."""
+    options = parse_recipe(f"w4a8:{layer}.experts=w2a16:prefill=8:context=24")
+    has_its_bits("mixtral-base", "x86-64-v3", options, make)
+
+
 def has_its_bits(model: str, board: str, options: Options, make: Make) -> None:
     folder, package = make(ORACLE / model, board, options)
     results = check_package(folder, check_memory=True, instructions=False)

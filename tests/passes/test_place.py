@@ -276,3 +276,16 @@ def test_scratch_of_one_name_is_as_large_as_its_largest_user_asks() -> None:
             graph.ops.append(Touch(None, "", (), ("a",), (Buffer("scratch", BufferKind.FLOAT, width, 1),)))
         span = next(span for span in place(graph, 1, PLAIN, ONE).memory.blocks[0].spans if span.name == "scratch")
         assert span.bytes == 160
+
+
+def test_scratch_has_room_for_layers_that_take_all_rows_at_once_and_for_those_that_do_not() -> None:
+    """Whichever comes first: every row of 16 in the one, in the other one row, or 2 pieces of each."""
+    all_rows, one_row = Buffer("hidden", BufferKind.FLOAT, 16), Buffer("hidden", BufferKind.FLOAT, 20, fixed_rows=1)
+    pieces = Buffer("hidden", BufferKind.FLOAT, 16, pieces=2)
+    for first, last, size in ((all_rows, one_row, 8 * 20), (all_rows, pieces, 8 * 2 * 16), (one_row, one_row, 20)):
+        for scratches in ((first, last), (last, first)):
+            graph = Graph("scratch", ModelKind.SAMPLES, 4, 4, 0, "")
+            graph.buffer("a", BufferKind.FLOAT, 4)
+            graph.ops += [Touch(None, "", (), ("a",), (scratch,)) for scratch in scratches]
+            spans = place(graph, 8, PLAIN, ONE).memory.blocks[0].spans
+            assert next(span for span in spans if span.name == "hidden").bytes == 4 * size

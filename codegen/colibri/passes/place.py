@@ -116,16 +116,23 @@ def lifetimes(graph: Graph) -> dict[str, list[tuple[int, int]]]:
 
 
 def all_buffers(graph: Graph) -> dict[str, Buffer]:
-    """Declared buffers and the ops' scratch; scratch of one name takes the largest width and the most rows."""
+    """Declared buffers and the ops' scratch; scratch of one name has room for each op that wants it."""
     found = {name: buffer for name, buffer in graph.buffers.items() if name not in EXTERNAL}
     for op in graph.ops:
         for scratch in op.scratch():
-            known = found.get(scratch.name, scratch)
-            found[scratch.name] = replace(
-                known if known.width >= scratch.width else scratch,
-                fixed_rows=max(known.fixed_rows, scratch.fixed_rows),
-            )
+            found[scratch.name] = _room_for(found.get(scratch.name, scratch), scratch)
     return found
+
+
+def _room_for(one: Buffer, other: Buffer) -> Buffer:
+    """The larger in each respect: layers differ in what their kernels take at once. An entry has a row at least."""
+    fixed = (one.fixed_rows, other.fixed_rows)
+    return replace(
+        one,
+        width=max(one.width, other.width),
+        fixed_rows=0 if 0 in fixed else max(fixed),
+        pieces=max(one.pieces, other.pieces),
+    )
 
 
 def rooms(board: Board, graph: Graph, rows: int, pinned: Collection[str] = (), *, emulated: bool = True) -> list[Room]:
