@@ -163,6 +163,35 @@ int main(void)
     return 0;
 }
 """
+COUNTED = r"""
+#include "model.h"
+#include <stdio.h>
+
+static _Alignas(16) uint8_t block[SHAKESPEARE_MOE_MEMORY_BYTES];
+
+/* A team without threads. */
+static void run(void *count, colibri_part part, const void *job, uint32_t parts)
+{
+    *(int *)count += 1;
+    for (uint32_t i = parts; i > 0; i--) {
+        part(job, i - 1, parts);
+    }
+}
+
+int main(void)
+{
+    static const uint32_t tokens[4] = {5, 5, 5, 5};
+    static float logits[SHAKESPEARE_MOE_VOCAB];
+    shakespeare_moe_context *model;
+    int count = 0;
+    const colibri_team team = {.parts = 3, .run = run, .pool = &count};
+    shakespeare_moe_init(&model, block, sizeof block, shakespeare_moe_bin, SHAKESPEARE_MOE_MODEL_BYTES);
+    shakespeare_moe_use_team(model, &team);
+    shakespeare_moe_prefill(model, tokens, 4, logits);
+    printf("%d\n", count);
+    return 0;
+}
+"""
 FLAGS = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-pthread"]
 MODELS = {  # with threads: fewer and more than tiles and heads
     "mixtral-sharded-swa": (2, Options(Scheme.W8A8, I8, prefill=4, context=40)),  # longer than its window of 16
@@ -263,6 +292,19 @@ def test_a_system_that_starts_no_more_threads(tmp_path: Path) -> None:
 def test_a_system_with_small_stacks(tmp_path: Path) -> None:
     """As that of musl, 128 KB: a product of many long rows needs more."""
     assert answer_of(SHALLOW, tmp_path) == "0, 3\n"
+
+
+def test_an_expert_that_no_row_chose_is_no_job(make: Make, tmp_path: Path) -> None:
+    """Four layers of 8 experts, of which 4 equal tokens choose some: q, k and v, attention, o, three jobs an expert."""
+    folder, _ = make(EXAMPLES / "shakespeare-moe", options=Options(Scheme.W8A8, prefill=4, context=8, threads=3))
+    (tmp_path / "main.c").write_text(COUNTED)
+    sources = [tmp_path / "main.c", folder / "src/model.c", folder / "src/model_bin.S"]
+    program = str(tmp_path / "program")
+    objects = compiled(folder, [*sources, *sorted((folder / "runtime/core").glob("*.c"))])
+    subprocess.run(["gcc", *objects, "-o", program], check=True)
+    handed_out = int(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
+    assert (handed_out - 1) % 3 == 0  # the head is one
+    assert 4 * (3 + 3 * 2) < handed_out < 1 + 4 * (3 + 3 * 8)
 
 
 def test_the_header_names_the_pool_that_is_there(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def emit_grouped(op: Experts, c: CScope) -> None:
     c.line(f"for (uint32_t index = 0; index < {len(op.kept)}; index++) {{")
     c.line(f"    const uint32_t count = colibri_slots_of({slots}, {route.index}, {c.here.times(op.top_k)}, index);")
     if op.shared:
+        for line in ("if (count == 0) {", "    continue; /* three jobs less to hand out */", "}"):
+            c.line(f"    {line}")
         c.line(f"    {c.tell('uint32_t', 'index')}")
         c.line(f"    {c.tell('uint32_t', 'count')}")
     lines = [expert]
