@@ -16,7 +16,7 @@ from colibri.cli.report import command
 from colibri.errors import DoesNotFit
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.report import SCHEMA, Group, Modelled, Part, RegionUse, Report
-from colibri.footprint.table import print_report, print_summary
+from colibri.footprint.table import print_report
 
 EXPERTS = tuple(Part(f"expert {index}", 100, (Part(f"e{index}.up", 100),)) for index in (0, 1, 2, 5))
 LAYER = Part("layer 0", 410, (Part("router", 10, (Part("router", 10),)), *EXPERTS))
@@ -28,13 +28,15 @@ REGION = RegionUse("flash", MemoryKind.FLASH, 0, 1000, 800, 0, 600, 600, 0, GROU
 REPORT = Report(SCHEMA, "demo", "board", "A board", "w8a8", "build/product.elf", True, (REGION,))
 
 
-def text(report: Report, *, full: bool = False, summary: bool = False) -> list[str]:
+def text(report: Report, *, full: bool = False) -> list[str]:
     console = Console(file=io.StringIO(), width=80, highlight=False)
-    if summary:
-        print_summary(report, console)
-    else:
-        print_report(report, console, full=full)
+    print_report(report, console, full=full)
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+def of_flash(report: Report) -> list[str]:
+    """The lines that say how full the region is: its bar, then what it is over."""
+    return [line for line in text(report) if line.startswith("flash")]
 
 
 def with_region(**changes: object) -> Report:
@@ -95,26 +97,26 @@ def test_lines_fit_a_terminal() -> None:
     assert max(map(len, console.file.getvalue().splitlines())) <= 80  # type: ignore[attr-defined]
 
 
-def test_summary_is_one_bar_a_region() -> None:
-    assert text(REPORT, summary=True) == ["flash " + "█" * 21 + "░" * 7 + " 600 of 800 bytes 75.0 %"]
+def test_a_region_has_one_bar() -> None:
+    assert of_flash(REPORT) == ["flash " + "█" * 21 + "░" * 7 + " 600 of 800 bytes 75.0 %"]
 
 
 def test_over_its_budget_or_over_the_memory() -> None:
-    over = text(with_region(limit=500, over=100), summary=True)
+    over = of_flash(with_region(limit=500, over=100))
     assert over[0] == "flash " + "█" * 23 + "▓" * 5 + " 600 of 500 bytes 120.0 %"
     assert over[1] == "flash: 100 bytes over its budget (the memory has 1,000)"
-    assert text(with_region(limit=500, length=500, over=100), summary=True)[1] == "flash: 100 bytes more than there are"
-    by_one = text(with_region(limit=599, length=599, over=1), summary=True)
+    assert of_flash(with_region(limit=500, length=500, over=100))[1] == "flash: 100 bytes more than there are"
+    by_one = of_flash(with_region(limit=599, length=599, over=1))
     assert by_one[1] == "flash: 1 byte more than there are"
 
 
 def test_reserve_is_part_of_the_bar() -> None:
-    line = text(with_region(reserve=100), summary=True)[0]
+    line = of_flash(with_region(reserve=100))[0]
     assert line == "flash " + "█" * 21 + "▒" * 3 + "░" * 4 + " 600 of 800 bytes 87.5 % (100 reserved)"
 
 
 def test_no_limit_no_bar() -> None:
-    assert text(with_region(limit=0, length=0), summary=True) == ["flash 600 bytes, no limit"]
+    assert of_flash(with_region(limit=0, length=0)) == ["flash 600 bytes, no limit"]
 
 
 def test_command_prints_a_table_or_json(firmware: Firmware) -> None:

@@ -67,14 +67,6 @@ def print_report(report: Report, console: Console, *, full: bool = False) -> Non
         console.print(Text(f"bits and instructions: {emulator.name} proves the {emulator.proves}{note}", "dim"))
 
 
-def print_summary(report: Report, console: Console) -> None:
-    """Print one bar for each region, and how many bytes are over."""
-    for region in report.regions:
-        console.print(_headline(region, _name_width(report)), soft_wrap=True)
-    if report.over():
-        _print_verdict(report, console)
-
-
 def _name_width(report: Report) -> int:
     return max((len(region.name) for region in report.regions), default=0)
 
