@@ -3,6 +3,17 @@
 
 #include "kernels/portable/float32.h"
 
+/* There where code is for more instructions than the compiler's options say: those may fuse what is not fused here. */
+#if defined __x86_64__ && defined __has_include
+#if __has_include("processors/x86_64.h")
+#include "processors/x86_64.h"
+#define COLIBRI_FUSES_ELSEWHERE(a, b) (colibri_has_v3() && colibri_fuses_v3(a, b))
+#endif
+#endif
+#ifndef COLIBRI_FUSES_ELSEWHERE
+#define COLIBRI_FUSES_ELSEWHERE(a, b) false
+#endif
+
 colibri_arithmetic colibri_check_arithmetic(void)
 {
     static const volatile float more = 0x1.001p+0f; /* its square is 0x1.002001p+0: a bit more than a float has */
@@ -22,7 +33,7 @@ colibri_arithmetic colibri_check_arithmetic(void)
     if (small / large == 0.0f || denormal * large == 0.0f) {
         return COLIBRI_FLUSHED;
     }
-    if (a * a - b != 0.0f) {
+    if (a * a - b != 0.0f || COLIBRI_FUSES_ELSEWHERE(a, b)) {
         return COLIBRI_FUSED;
     }
     return COLIBRI_EXACT;

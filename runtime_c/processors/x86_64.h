@@ -36,4 +36,10 @@ static inline bool colibri_has_v3(void)
     return colibri_saves(1u << 1 | 1u << 2); /* XMM, YMM */
 }
 
+/* Whether the compiler's options let code for v3 round a * a - b once, where that is not 0; the processor has v3. */
+__attribute__((target("arch=x86-64-v3"))) static inline bool colibri_fuses_v3(float a, float b)
+{
+    return a * a - b != 0.0f;
+}
+
 #endif

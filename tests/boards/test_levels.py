@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,16 @@ BOARD = load_board("x86-64")
 HASWELL = next(one for one in BOARD.emulators if one.name == "qemu-haswell")
 # Parts of v3, as QEMU calls them (abm has LZCNT): without any of them the processor is one of v2.
 PARTS = ("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave")
+ARITHMETIC = r"""
+#include "colibri.h"
+#include <stdio.h>
+
+int main(void)
+{
+    printf("%d\n", colibri_check_arithmetic());
+    return 0;
+}
+"""
 
 
 def seen(folder: Path) -> dict[str, EmulatorResult]:
@@ -116,6 +127,23 @@ def test_only_the_layers_are_there_several_times(tmp_path: Path) -> None:
     base, better = ((tmp_path / f"p/src/layers_{name}.c").read_text() for name in ("base", "v3"))
     assert "avx2" not in base and '"kernels/avx2/dot_w8a8.h"' in better and "sse41" not in better
     assert 'target("arch=x86-64-v3")' in better and "pragma" not in base
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(("contract", "haswell"), [("fast", 1), ("off", 0)])
+def test_sums_fused_in_the_better_layers_alone_are_found(contract: str, haswell: int, tmp_path: Path) -> None:
+    """The base has no instruction for them, so that what is compiled for it cannot tell."""
+    generate(MODEL, BOARD, W8A8, tmp_path / "p")
+    (tmp_path / "main.c").write_text(ARITHMETIC)
+    command = ["gcc", "-O2", "-static", *BOARD.toolchain.flags, f"-ffp-contract={contract}", "-Ip/runtime/include"]
+    sources = ["-Ip/runtime", "p/runtime/core/arithmetic.c", "main.c"]
+    subprocess.run([*command, *sources, "-o", "program"], check=True, cwd=tmp_path)
+    found = {}
+    for emulator in BOARD.emulators:
+        if emulator.kind is EmulatorKind.QEMU_USER:
+            run = [emulator.program, *emulator.args, str(tmp_path / "program")]
+            found[emulator.name] = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert found == {"qemu-haswell": f"{haswell}\n", "qemu-nehalem": "0\n"}
 
 
 def test_ops_are_no_places_to_stop_at(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
