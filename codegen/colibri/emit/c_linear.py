@@ -111,7 +111,12 @@ def instance_name(layout: MatrixLayout, kind: BufferKind, rows: str, n: str, k: 
 def row_count(c: CScope, layout: MatrixLayout) -> str:
     """Rows of the tile of row ``n`` that exist, as C."""
     n, tile = c.number("out_features", layout.n, "int"), layout.tile_rows
-    return str(tile) if c.whole_tiles(layout) else f"n + {tile} <= {n} ? {tile} : {n} - n"
+    if c.whole_tiles(layout):
+        return str(tile)
+    left = f"{n} - n"
+    if c.whole_rows:  # gcc sees that a remainder is no whole register of sums, and warns of what it cannot rule out
+        left = str(layout.n % tile) if n.isdigit() else f"{n} % {tile}"
+    return f"n + {tile} <= {n} ? {tile} : {left}"
 
 
 def store_name(layout: MatrixLayout) -> str:

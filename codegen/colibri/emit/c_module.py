@@ -321,6 +321,11 @@ class CScope:
         """How many inputs the dot kernel multiplies with a tile at once; in code for size one after the other."""
         return 1 if self._instances.generics else self._instances.kernels.inputs(layout.coding, kind)
 
+    @property
+    def whole_rows(self) -> bool:
+        """Whether activations and stores of the board's kernels take several values at once."""
+        return self._instances.kernels.whole_rows
+
     def row_scale(self, layout: MatrixLayout) -> str:
         """The rows' scales: fp32, or its upper 16 bits."""
         place = self.as_shorts if layout.coding.format.grouped else self.as_floats
@@ -335,7 +340,7 @@ class CScope:
         """Instance of an activation over ``count`` values in place; returns its name. For the unit see `loop_over`."""
         self.kernel("float32")
         body = [*self.loop_over("uint32_t", "i", count, unit=unit), f"    x[i] = colibri_{function}(x[i]);", "}"]
-        if self._instances.kernels.whole_rows:
+        if self.whole_rows:
             body = self._row_of_part(f"colibri_{function}_row", ["x"], count, "", unit)
         params = f"float *x{self.part_params}"
         return self.instance(f"{function}_{count}", f"x[{count}] = {function}(x)", params, body)
@@ -363,7 +368,7 @@ class CScope:
             row, doc = "clipped_swiglu", f"up[{count}] = clipped_swiglu(gate[{count}], up)"
             value = f"colibri_clipped_swiglu(gate[i], up[i], {', '.join(map(float_literal, clipped))})"
         body = [*self.loop_over("uint32_t", "i", count, unit=unit), f"    up[i] = {value};", "}"]
-        if self._instances.kernels.whole_rows:
+        if self.whole_rows:
             limits = "" if clipped is None else f", {', '.join(map(float_literal, clipped))}"
             called = f"colibri_{row}{'' if clipped is None else '_row'}"
             body = self._row_of_part(called, ["up", "gate"], count, limits, unit)
