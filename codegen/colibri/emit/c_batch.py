@@ -42,8 +42,8 @@ def _instance(
     c.kernel(stem)
     scales, sums = scale_arguments(c, layout), "int64_t" if store == "colibri_store_wide" else "int32_t"
     count = str(rows) if rows else "count"
-    most = MOST_ROWS // at_once * at_once
-    most = min(aligned(rows, at_once), most) if rows else most
+    possible = rows or c.here.count  # no row chooses an expert twice
+    most = min(aligned(possible, at_once), MOST_ROWS // at_once * at_once)
     whole = 0 < rows <= most  # all rows are taken together
     even = whole and rows % at_once == 0
     first, some = ("", count) if whole else ("first + ", "some")
