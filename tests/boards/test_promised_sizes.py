@@ -57,6 +57,12 @@ def test_the_library_shows_its_interface_and_nothing_else(board: str, model: str
     visible = {words[2]: words[1] for words in names if len(words) == 3}
     public = declared(folder, package)
     assert len(public) > 10
+    # What the files of layers share is no interface: hidden, where a board has several sets of instructions.
+    symbols = [line.split() for line in tool(package, "readelf", "-sW", str(archive)).splitlines()]
+    hidden = {words[-1] for words in symbols if words[4:6] == ["GLOBAL", "HIDDEN"] and words[6] != "UND"}
+    assert all(name.startswith(f"{package.prefix}_layers_") for name in hidden)
+    assert bool(hidden) == bool(package.board.levels)
+    visible = {name: kind for name, kind in visible.items() if name not in hidden}
     assert set(visible) == public
 
     use = make_report(folder).library
