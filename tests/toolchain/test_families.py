@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from colibri.boards.load import load_board
-from colibri.boards.profile import BoardKind, CompilerFamily
+from colibri.boards.profile import Board, BoardKind, CompilerFamily
 from colibri.cli import main
 from colibri.footprint.report import make_report
 from colibri.generate import generate
@@ -47,7 +47,10 @@ def bare_path(folder: Path) -> Path:
 
 def built(name: str, family: str, folder: Path) -> Path:
     """The package of a small model, built without a command."""
-    board = load_board(name)
+    return built_for(load_board(name), family, folder)
+
+
+def built_for(board: Board, family: str, folder: Path) -> Path:
     installed = find_toolchain(board, family)
     generate(MODEL, board, Options(), folder, installed.compiler)
     remember(folder, installed)
@@ -132,8 +135,12 @@ def test_a_package_names_no_folder_of_this_machine(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("family", ["gcc", "clang"])
 def test_loops_stay_as_they_are_where_a_board_says_so(family: str, tmp_path: Path) -> None:
+    """Registers of any length are in the kernels of their folder alone."""
     need("aarch64-sve2", family)
-    folder = built("aarch64-sve2", family, tmp_path / "package")
+    board = load_board("aarch64-sve2")
+    others = tuple(kernels for kernels in board.kernels if kernels != "sve")
+    assert others != board.kernels
+    folder = built_for(msgspec.structs.replace(board, kernels=others), family, tmp_path / "package")
     command = ["aarch64-linux-gnu-objdump", "-d", str(folder / "build/library/src/model.o")]
     code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "<top1_e4_forward>:" in code
