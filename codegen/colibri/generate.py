@@ -22,7 +22,7 @@ from colibri.emit.module import Module, build_module
 from colibri.emit.package_text import Contents
 from colibri.emit.writer import resolved_output, write_package
 from colibri.errors import BadInput, UsageError, printable, shown
-from colibri.footprint.code_size import estimate_code, kernel_bytes
+from colibri.footprint.code_size import estimate_code, kernel_bytes, room_for_kernels
 from colibri.graph.attend_int8 import MOST_POSITIONS, too_long_for_int8
 from colibri.graph.graph import Graph, ModelKind, Op, StateType
 from colibri.graph.ops import Experts
@@ -307,10 +307,9 @@ def _fast_code(board: Board, module: Module, ops: tuple[OpFact, ...], pins: Pins
     graph = call_graph(data_folder("runtime_c") / header for header in module.headers)
     inner = {one.name: reached(graph, named_in("\n".join(one.body))) for one in module.instances}
     steps = [{*called, *(name for kernel in called for name in inner[kernel])} for called in module.kernels()]
-    measured = kernel_bytes(module, board)  # with inner functions, where they are not inlined
-    unknown = 0 if measured else _KERNEL_BYTES
-    sizes = {name: measured.get(name, unknown) for name in [*inner, *graph]}
-    chosen = fast_code(board, list(zip(ops, steps, strict=True)), sizes, pins)
+    known, spare = room_for_kernels(module, board)
+    sizes = {name: known.get(name, 0) for name in [*inner, *graph]}  # runtime functions without a size are inlined
+    chosen = fast_code(board, list(zip(ops, steps, strict=True)), sizes, spare, pins)
     if chosen is None:
         return None
     lead = {name for kernel in chosen.functions for name in inner.get(kernel, ())}

@@ -32,7 +32,7 @@ def observe(image: Path, board: Board, emulator: Emulator, plugin: Plugin, *requ
 
 
 def memory_use(image: Path, board: Board, emulator: Emulator, *requests: Request) -> MemoryUse:
-    functions = () if board.kind is BoardKind.BARE else ("answer_requests", "access_at", "frame_word")
+    functions = () if board.kind is BoardKind.BARE else ("answer_requests", "access_at", "vector_at", "frame_word")
     observation = observe(image, board, emulator, memory_check(image, functions), *requests)
     assert observation.memory is not None
     return observation.memory

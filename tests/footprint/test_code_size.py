@@ -19,7 +19,15 @@ from colibri.emit.c_shapes import Instance
 from colibri.emit.module import Module
 from colibri.footprint import code_size
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.code_size import OTHERS, bound, choose, estimate_code, kernel_bytes, load_table
+from colibri.footprint.code_size import (
+    OTHERS,
+    bound,
+    choose,
+    estimate_code,
+    kernel_bytes,
+    load_table,
+    room_for_kernels,
+)
 from colibri.footprint.code_traits import constant_bytes, descriptor_bytes, kernels
 from colibri.footprint.report import Group, Report, make_report
 from colibri.generate import generate, prepare
@@ -311,6 +319,13 @@ def test_no_prediction_for_what_was_never_measured(tmp_path: Path) -> None:
     assert estimate_code(made.module, made.package) is not None
     assert estimate_code(strange, made.package) is None
     assert "new_1" not in kernel_bytes(strange, board)
+    sizes, spare = room_for_kernels(strange, board)
+    assert sizes["new_1"] == 768 and sizes.items() >= kernel_bytes(strange, board).items()
+    assert spare == max(one.code for one in load_table()["stm32f405"].within.values()) > 0
+    assert room_for_kernels(strange, other(board, kernels=("fast", "portable"))) == (
+        {one.name: 768 for one in strange.instances},
+        0,
+    )
 
 
 def replace_arch(board: Board, arch: str) -> object:

@@ -202,6 +202,21 @@ def kernel_bytes(module: Module, board: Board) -> dict[str, int]:
     return _kernel_bytes(known, choice.measured)
 
 
+def room_for_kernels(module: Module, board: Board) -> tuple[dict[str, int], int]:
+    """What kernels need in a region of their own, rather too much: what is too large does not link.
+
+    Returns:
+        bytes of each kernel, `_UNKNOWN_KERNEL` for those of unknown kinds, and of the runtime functions that were
+        measured apart; and what all of them together may take beyond that.
+    """
+    choice = choose(board)
+    if choice is None:
+        return {one.name: _UNKNOWN_KERNEL for one in module.instances}, 0
+    used, measured = kernels(module), choice.measured
+    within = bound(measured, OTHERS)
+    return _kernel_bytes(used, measured) | _routines(used, measured), within.code if within else 0
+
+
 def choose(board: Board) -> Choice | None:
     """The measurement that holds for the board, or that of the most similar board.
 
@@ -291,5 +306,9 @@ def _bytes(kernel: Kernel, coefficients: dict[str, Traits]) -> int:
 
 
 def _library(used: list[Kernel], measured: Measured) -> int:
+    return sum(_routines(used, measured).values())
+
+
+def _routines(used: list[Kernel], measured: Measured) -> dict[str, int]:
     kinds = {kernel.kind for kernel in used}
-    return sum(routine.bytes for routine in measured.library.values() if kinds & set(routine.kinds))
+    return {name: routine.bytes for name, routine in measured.library.items() if kinds & set(routine.kinds)}

@@ -19,13 +19,14 @@ def _free(region: Region) -> bool:
 
 
 def fast_code(
-    board: Board, ops: Sequence[tuple[OpFact, Collection[str]]], sizes: Mapping[str, int], pins: Pins
+    board: Board, ops: Sequence[tuple[OpFact, Collection[str]]], sizes: Mapping[str, int], spare: int, pins: Pins
 ) -> FastCode | None:
     """Choose the kernels that are copied into RAM at start-up; None when the board has no region for them.
 
     Args:
         ops: the steps of the model, with the functions that each of them runs through.
         sizes: function to bytes of code, as far as they can be known before the compiler ran.
+        spare: bytes by which their sum may be too low.
         pins: a kernel pinned to a region of flash stays there.
 
     Raises:
@@ -48,7 +49,7 @@ def fast_code(
     home = in_ram[0] if in_ram else default
     if not home:
         return None
-    room, chosen = regions[home].limit, []
+    room, chosen = regions[home].limit - spare, []
     for name in sorted(work, key=lambda name: (name not in wanted, -work[name] / max(1, sizes[name]), name)):
         size = -(-sizes[name] // _ALIGN) * _ALIGN
         if wanted.get(name, default) == home and size <= room:

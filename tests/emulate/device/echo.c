@@ -1,6 +1,9 @@
 /* echo.c: a device that answers its requests, and dies on request. */
 #include <stddef.h>
 #include <stdint.h>
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #include "frames.h"
 #include "port.h"
@@ -14,6 +17,7 @@
 void     marker(void);
 void     counted_loop(uint32_t times);
 uint32_t access_at(uintptr_t address);
+uint32_t vector_at(uintptr_t address);
 void     undefined_instruction(void);
 uint32_t overflow_stack(uint32_t depth);
 void     endless_loop(void);
@@ -49,6 +53,16 @@ APART void counted_loop(uint32_t times)
 APART uint32_t access_at(uintptr_t address)
 {
     return *(volatile const uint32_t *)address;
+}
+
+/* Eight elements of one byte each, which no address is unaligned for. */
+APART uint32_t vector_at(uintptr_t address)
+{
+#if defined(__aarch64__)
+    return vaddlv_u8(vld1_u8((const uint8_t *)address));
+#else
+    return *(volatile const uint8_t *)address;
+#endif
 }
 
 APART void undefined_instruction(void)
@@ -148,6 +162,7 @@ static int answer_requests(void)
         case 'M': /* read one byte behind a word */
             (void)request_end(&requests);
             (void)access_at((uintptr_t)&arena[1] + 1);
+            quotient = vector_at((uintptr_t)&arena[1] + 1);
             break;
 
         case 'S':

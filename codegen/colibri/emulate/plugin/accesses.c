@@ -110,14 +110,12 @@ static void touch(uint64_t address, uint64_t end)
     }
 }
 
-void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+static void look_at(qemu_plugin_meminfo_t info, uint64_t address, uint64_t pc, uint64_t alignment)
 {
-    const uint64_t pc       = (uintptr_t)data;
     const uint64_t size     = (uint64_t)1 << qemu_plugin_mem_size_shift(info);
     const uint64_t end      = address + size;
     const bool     is_store = qemu_plugin_mem_is_store(info);
 
-    (void)cpu;
     add_access(&header->traffic, size, is_store);
     count_in_range(address, size, is_store);
     if (is_store && contains(&stack, address, end)) {
@@ -126,7 +124,7 @@ void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, v
         }
         note_store(address);
     }
-    if ((address & ((size < access_alignment ? size : access_alignment) - 1)) != 0) {
+    if ((address & ((size < alignment ? size : alignment) - 1)) != 0) {
         note(&header->unaligned, pc, address, size, is_store);
     }
     if (!allowed(address, end, is_store)) {
@@ -135,4 +133,16 @@ void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, v
     if (is_watching()) {
         touch(address, end);
     }
+}
+
+void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+    (void)cpu;
+    look_at(info, address, (uintptr_t)data, access_alignment);
+}
+
+void on_vector_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+    (void)cpu;
+    look_at(info, address, (uintptr_t)data, 1);
 }

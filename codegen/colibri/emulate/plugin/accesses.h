@@ -21,4 +21,7 @@ bool open_ranges(void);
 /* `data` is the address of the instruction. */
 void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
 
+/* The same for a vector, which may have elements of one byte: any address is aligned. */
+void on_vector_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
+
 #endif

@@ -6,7 +6,7 @@
  *     mark=ADDRESS      * note the running count each time this instruction is reached
  *     snap=ADDRESS      * the same, and a copy of all counters; the start of a function
  *     check=1             look at every load and store
- *     align=BYTES         alignment that a wider access must have (default 4)
+ *     align=BYTES         alignment that a wider access must have (default 4); vectors of AArch64 need none
  *     ro=LOW-HIGH       * memory that may be read
  *     rw=LOW-HIGH       * memory that may be read and written
  *     stack=LOW-HIGH      the lowest address written in here is noted
@@ -40,7 +40,7 @@ struct site {
 
 static struct ranges  within, marks, snaps;
 static struct records blocks;
-static bool           check;
+static bool           check, is_aarch64;
 
 
 /* ---- while the guest runs ------------------------------------------------------------------------------- */
@@ -97,6 +97,14 @@ static void watch(struct qemu_plugin_insn *insn, qemu_plugin_insn_exec_cb callba
     qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, kept);
 }
 
+/* Whether it is a load or store of AArch64's vector registers: of elements of a width that the access does not show. */
+static bool moves_vector(const struct qemu_plugin_insn *insn)
+{
+    const uint8_t *bytes = qemu_plugin_insn_data(insn);
+
+    return is_aarch64 && qemu_plugin_insn_size(insn) == 4 && (bytes[3] & 0x0E) == 0x0C;
+}
+
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 {
     const size_t   n      = qemu_plugin_tb_n_insns(block);
@@ -123,8 +131,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
             follow_calls(insn, pc);
         }
         if (selected && check) {
-            qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-                                             (void *)(uintptr_t)pc);
+            qemu_plugin_register_vcpu_mem_cb(insn, moves_vector(insn) ? on_vector_access : on_access,
+                                             QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, (void *)(uintptr_t)pc);
         }
     }
     if (ahead > 0 && marks.n + snaps.n > 0) {
@@ -227,6 +235,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
                 QEMU_API_VERSION, info->version.min, info->version.cur);
         return -1;
     }
+    is_aarch64 = strcmp(info->target_name, "aarch64") == 0;
     for (int i = 0; i < argc; i++) {
         char *equals = strchr(argv[i], '=');
         char *name   = strdup(argv[i]);

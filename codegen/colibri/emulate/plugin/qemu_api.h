@@ -59,6 +59,8 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, qemu_plugin
 size_t                   qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
 uint64_t                 qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+const void              *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+size_t                   qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 bool                     qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 unsigned int             qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 
