@@ -25,6 +25,11 @@ def paints(board: Board) -> bool:
     return board.kind is BoardKind.WASM
 
 
+def shows_all_accesses(board: Board) -> bool:
+    """Whether a plugin sees all loads and stores of the model: QEMU has functions of its own for those of SVE."""
+    return "sve" not in board.kernels
+
+
 def observable(board: Board, emulator: Emulator) -> bool:
     """Whether a run shows how deep each function went: to the plugin in QEMU, or to a test program that paints."""
     return emulator.kind.is_qemu or paints(board)

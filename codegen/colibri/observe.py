@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from colibri.boards.profile import Emulator
-from colibri.called import called_functions, observable
+from colibri.called import called_functions, observable, shows_all_accesses
 from colibri.emulate.plugin import AddressRange, CallUse, MemoryUse, WatchedCall, memory_check
 from colibri.emulate.protocol import encode_requests
 from colibri.emulate.runner import run
@@ -137,6 +137,8 @@ class _Observer:
         return tuple(found)
 
     def _weights(self, use: MemoryUse) -> ObservedPages | None:
+        if not shows_all_accesses(self._package.board):
+            return None
         start = self._symbols.values.get(f"{self._package.prefix}_bin")
         touched = use.touched(start) if start is not None else None
         return ObservedPages(touched.pages, touched.of_pages) if touched is not None else None

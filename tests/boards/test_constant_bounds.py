@@ -63,7 +63,7 @@ def open_loops(code: list[tuple[int, str, str]]) -> tuple[int, list[str]]:
             exits.append((address, to, CONSTANT if made.get(parts[0]) == CONSTANT else DATA))
         elif operation.startswith("b") and target and operation not in ("bl", "bx"):
             to = int(target[1], 16)
-            if to <= address:
+            if code[0][0] <= to <= address:  # else a function is called last, with the return address of this one
                 backwards.append((to, address))
             if operation != "b":
                 exits.append((address, to, compared))
@@ -147,11 +147,14 @@ def test_the_reader_sees_a_bound_that_is_passed_in(tmp_path: Path) -> None:
         "void by_length(float *x, int n) { for (int i = 0; i < n; i++) { x[i] = x[i] * 2.0f; } }\n"
         "void by_memory(float *x, const int *n) { for (int i = 0; i < *n; i++) { x[i] = x[i] * 2.0f; } }\n"
         "void constant(float *x) { for (int i = 0; i < 24; i++) { x[i] = x[i] * 2.0f; } }\n"
+        "void called_last(float *x, int n) { x[0] = 0.0f; by_length(x + 1, n); }\n"
     )
-    flags = ["-mcpu=cortex-m4", "-mthumb", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", "-O2", "-ffreestanding"]
+    never = ["-fno-inline", "-fno-ipa-icf"]
+    flags = ["-mcpu=cortex-m4", "-mthumb", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", "-O2", "-ffreestanding", *never]
     subprocess.run(["arm-none-eabi-gcc", *flags, "-c", str(source), "-o", str(tmp_path / "loops.o")], check=True)
     code = functions(tmp_path / "loops.o")
     assert open_loops(code["constant"]) == (1, [])
+    assert open_loops(code["called_last"]) == (0, [])
     for name in ("by_length", "by_memory"):
         loops, unbounded = open_loops(code[name])
         assert loops == len(unbounded) == 1, name

@@ -153,7 +153,7 @@ class Observed(msgspec.Struct, frozen=True):
         entries: public functions that the test program calls, in the order of its calls.
         memory: for each block of the model's memory, what was touched in it.
         weights: pages of `model.bin`, as it is linked in, that initialisation and inference read; the check of its
-            checksums, which reads all, is left out. None when it was not watched.
+            checksums, which reads all, is left out. None when it was not watched, or not all that reads it is seen.
     """
 
     emulator: str

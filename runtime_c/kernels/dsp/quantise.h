@@ -1,7 +1,8 @@
 /* quantise.h: one row of activations to integers, with its scale, for Cortex-M with the DSP extension.
  *
- * As portable/quantise.h. With an FPU, an x that is finite needs no bounds, since rounding cannot take it beyond +-qmax: four at once
- * are scaled, and the low halves of x + 1.5 * 2^23 are the integers. A row with an infinity or a NaN takes the long way.
+ * As portable/quantise.h. With an FPU, an x that is finite needs no bounds, since rounding cannot take it beyond +-qmax:
+ * four at once are scaled, and the low halves of x + 1.5 * 2^23 are the integers. A row with an infinity or a NaN takes
+ * the long way: the only values that decide how many instructions run.
  * Integers of 16 bits stand at 4-byte aligned addresses, those of 8 bits at any.
  */
 #ifndef COLIBRI_QUANTISE_H
