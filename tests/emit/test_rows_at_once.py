@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from small_models import sensor
+from small_models import ORACLE, sensor
 
 from colibri.boards.load import load_board
 from colibri.generate import generate
@@ -25,3 +25,14 @@ def test_there_is_room_for_whole_calls(tmp_path: Path, board: str, batch: int) -
         steps = {int(step) for step in re.findall(r"\bi \+= (\d+)\)", body)}
         assert len(steps) == 1
         assert int(room) % steps.pop() == 0
+
+
+@pytest.mark.parametrize(("prefill", "room"), [(4, 4), (6, 8), (100, 64)])
+def test_rows_that_chose_an_expert_have_no_more_room_than_a_call_has_rows(
+    tmp_path: Path, prefill: int, room: int
+) -> None:
+    options = Options(scheme=Scheme.W8A8, prefill=prefill, context=128)
+    generate(ORACLE / "mixtral-base", load_board("x86-64-v3"), options, tmp_path / "out")
+    code = (tmp_path / "out/src/model.c").read_text()
+    chosen = re.findall(r"\*restrict slots, uint32_t count\)\n{.*?\*inputs\[(\d+)\];", code, re.DOTALL)
+    assert set(map(int, chosen)) == {room}
