@@ -50,8 +50,6 @@ BOARDS = [
 # Of code, for most schemes. Clang's vectoriser unrolls short loops, and others by eights alone; with AArch64's dot
 # product and on x86 the kernels of 8-bit weights are guessed worst.
 MOST = {
-    "graviton-3": 1000,
-    "graviton-4": 1000,
     "jetson-orin": 1000,
     "nrf5340dk": 900,
     "raspberry-pi-3": 1900,
@@ -64,7 +62,7 @@ MOST = {
     "stm32h750b-dk": 800,
     "wasm32-simd128": 1300,
     "x86-64-v3": 2900,
-    "x86-64-v4": 2100,
+    "x86-64-v4": 2700,
     "windows-x86-64": 4600,
     "x86-64-v2": 3400,
 }
@@ -153,7 +151,10 @@ def test_schemes_without_bounds_of_their_own_have_the_widest(board_id: str) -> N
 
 
 def test_all_boards_have_bounds() -> None:
-    for name in board_names():
+    """But those whose kernels for SVE and 8-bit matrix products nobody has measured yet: no code is predicted there."""
+    waiting = {"aarch64-sve2", "graviton-3", "graviton-4", "radxa-orion-o6"}
+    assert {name for name in board_names() if choose(load_board(name)) is None} == {*waiting, "x86-64"}
+    for name in sorted(set(board_names()) - waiting):
         board = load_board(name)
         choice = choose(board)
         if board.levels:
