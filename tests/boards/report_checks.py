@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from colibri.boards.profile import BoardKind, Holds
+from colibri.footprint.groups import Part
 from colibri.footprint.linker import parse_usage
-from colibri.footprint.report import Part, Report
+from colibri.footprint.report import Report
 from colibri.footprint.stack import ObservedEntry
 from colibri.package import Package
 

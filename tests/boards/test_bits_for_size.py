@@ -1,6 +1,7 @@
 """Code for size: the bits of the reference, from fewer bytes of code; the stack stays below its bound."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from board_packages import EXAMPLES, ORACLE, PRUNED, Make
@@ -52,7 +53,7 @@ def test_a_variant_has_its_bits(variant: str, make: Make) -> None:
     has_its_bits(ORACLE / "variants" / variant, "x86-64-v3", VARIANTS[variant], make)
 
 
-def has_its_bits(checkpoint, board: str, options: Options, make: Make) -> None:
+def has_its_bits(checkpoint: Path, board: str, options: Options, make: Make) -> None:
     folder, package = make(checkpoint, board, replace(options, optimise=Optimise.SIZE))
     results = check_package(folder, check_memory=True, instructions=False)
     assert {result.emulator for result in results} == {emulator.name for emulator in package.board.emulators}

@@ -10,7 +10,8 @@ from board_packages import EXAMPLES, Make
 from colibri.boards.load import load_board
 from colibri.checkpoint.checkpoint import Checkpoint
 from colibri.emit.model_bin import ENTRY
-from colibri.footprint.report import Part, make_report
+from colibri.footprint.groups import Part
+from colibri.footprint.report import make_report
 from colibri.generate import build_graph
 from colibri.graph.coding import F32
 from colibri.graph.graph import BufferKind

@@ -13,7 +13,8 @@ from selection import ROOMY, TELLING, with_elf
 
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.foreign import report_on_elf
-from colibri.footprint.report import Part, make_report
+from colibri.footprint.groups import Part
+from colibri.footprint.report import make_report
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.toolchain.build import build

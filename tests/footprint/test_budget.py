@@ -14,7 +14,8 @@ from colibri.errors import BadInput, DoesNotFit
 from colibri.footprint.annotations import annotation_lines
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.budget import Budget, Finding, Level, check, load_budgets, require_budgets
-from colibri.footprint.report import SCHEMA, Group, Part, RegionUse, Report
+from colibri.footprint.groups import Group, Part
+from colibri.footprint.report import SCHEMA, RegionUse, Report
 from colibri.footprint.stack import StackBound, StackUse
 
 CODE = Group(GroupKind.CODE, 190, None, (Part("model", 150, (Part("fail", 150),)), Part("runtime", 40)))

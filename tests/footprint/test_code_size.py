@@ -29,7 +29,8 @@ from colibri.footprint.code_size import (
     room_for_kernels,
 )
 from colibri.footprint.code_traits import constant_bytes, descriptor_bytes, kernels
-from colibri.footprint.report import Group, Report, make_report
+from colibri.footprint.groups import Group
+from colibri.footprint.report import Report, make_report
 from colibri.generate import generate, prepare
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import SCHEMES, Scheme

@@ -16,8 +16,9 @@ from colibri.footprint.attribute import GroupKind
 from colibri.footprint.csv_form import diff_csv
 from colibri.footprint.diff import Change, Diff, GroupDiff, PartDiff, RegionDiff, by_weight, compare, leaves
 from colibri.footprint.diff_table import print_diff
+from colibri.footprint.groups import Group, Part
 from colibri.footprint.markdown import diff_markdown
-from colibri.footprint.report import SCHEMA, Group, Part, RegionUse, Report
+from colibri.footprint.report import SCHEMA, RegionUse, Report
 
 NAMES = st.sampled_from(["model", "layer 0", "layer 1", "expert 0", "expert 2", "f", "g", "router"])
 

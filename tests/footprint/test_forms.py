@@ -12,8 +12,9 @@ from small_firmware import FLASH, RAM, Firmware, estimated
 from colibri.cli import main
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.csv_form import report_csv
+from colibri.footprint.groups import Group, Part
 from colibri.footprint.markdown import report_markdown
-from colibri.footprint.report import Group, Part, Report, make_report
+from colibri.footprint.report import Report, make_report
 from colibri.footprint.sources import read_report
 
 

@@ -12,8 +12,9 @@ from colibri.boards.profile import Holds, MemoryKind, Region
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.elf import read_image
 from colibri.footprint.foreign import report_on_elf
+from colibri.footprint.groups import Part
 from colibri.footprint.linker import parse_usage
-from colibri.footprint.report import Part, Report, make_report
+from colibri.footprint.report import Report, make_report
 from colibri.package import load_package
 
 FLASH_HOLDS = (Holds.CODE, Holds.WEIGHTS)

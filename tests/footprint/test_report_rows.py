@@ -12,7 +12,8 @@ from small_firmware import FLASH, PLAIN, RAM, WEIGHTS, Firmware, estimated
 from colibri.boards.profile import BoardKind, Holds
 from colibri.errors import BadInput, ColibriError, DoesNotFit
 from colibri.footprint.attribute import GroupKind, attribute
-from colibri.footprint.report import Group, Modelled, Part, Report, make_report
+from colibri.footprint.groups import Group, Part
+from colibri.footprint.report import Modelled, Report, make_report
 from colibri.package import Section
 
 ASSEMBLER_ONLY = {

@@ -15,7 +15,8 @@ from colibri.boards.profile import MemoryKind
 from colibri.cli.report import command
 from colibri.errors import DoesNotFit
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.report import SCHEMA, Group, Modelled, Part, RegionUse, Report
+from colibri.footprint.groups import Group, Part
+from colibri.footprint.report import SCHEMA, Modelled, RegionUse, Report
 from colibri.footprint.table import print_report
 
 EXPERTS = tuple(Part(f"expert {index}", 100, (Part(f"e{index}.up", 100),)) for index in (0, 1, 2, 5))

@@ -15,8 +15,9 @@ from colibri.footprint.attribute import GroupKind
 from colibri.footprint.csv_form import diff_csv, report_csv
 from colibri.footprint.diff import compare
 from colibri.footprint.diff_table import print_diff
+from colibri.footprint.groups import Group, Part
 from colibri.footprint.markdown import diff_markdown, report_markdown
-from colibri.footprint.report import SCHEMA, Group, Part, RegionUse, Report
+from colibri.footprint.report import SCHEMA, RegionUse, Report
 from colibri.footprint.stack import (
     Observed,
     ObservedBlock,

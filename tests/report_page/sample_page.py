@@ -7,7 +7,8 @@ import msgspec
 from colibri.boards.load import load_board
 from colibri.boards.profile import MemoryKind
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.report import SCHEMA, EmulatorNote, Group, Part, RegionUse, Report
+from colibri.footprint.groups import Group, Part
+from colibri.footprint.report import SCHEMA, EmulatorNote, RegionUse, Report
 from colibri.footprint.stack import StackBound, StackFrame, StackUse
 from colibri.package import SCHEMA as PACKAGE_SCHEMA
 from colibri.package import Block, Memory, ModelFacts, OpFact, Package, Span

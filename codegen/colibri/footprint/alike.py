@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.report import Group, Part, RegionUse, Report
+from colibri.footprint.groups import Group, Part
+from colibri.footprint.report import RegionUse, Report
 
 _BLOCK = {GroupKind.CONTEXT, GroupKind.STATES, GroupKind.ARENA}
 _KEPT = {"header and table", "manifest", "alignment"}

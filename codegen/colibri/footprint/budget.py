@@ -13,7 +13,8 @@ from colibri.boards.words import nearest
 from colibri.checkpoint.untrusted import read_toml
 from colibri.errors import BadInput, DoesNotFit, in_bytes
 from colibri.footprint.attribute import TITLES, GroupKind
-from colibri.footprint.report import Part, Report
+from colibri.footprint.groups import Part
+from colibri.footprint.report import Report
 
 _HINT_LENGTH = 200
 _OTHER_NAMES = {

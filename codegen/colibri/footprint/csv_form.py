@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from colibri.footprint.attribute import GroupKind
 from colibri.footprint.diff import Diff, by_weight, leaves
-from colibri.footprint.report import Group, Part, Report
+from colibri.footprint.groups import Group, Part
+from colibri.footprint.report import Report
 from colibri.footprint.stack import StackUse
 
 _BETWEEN = " / "

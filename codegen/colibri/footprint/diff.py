@@ -9,7 +9,8 @@ import msgspec
 
 from colibri.footprint.alike import alike
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.report import Part, RegionUse, Report
+from colibri.footprint.groups import Part
+from colibri.footprint.report import RegionUse, Report
 from colibri.footprint.stack_diff import StackDiff, compare_stacks
 
 SCHEMA = 1

@@ -10,9 +10,10 @@ from colibri.errors import BadInput, ColibriError, in_bytes, printable
 from colibri.footprint.attribute import GroupKind, Label, cut_up, paint
 from colibri.footprint.elf import ElfSection, Image, read_image
 from colibri.footprint.embedded import EmbeddedModel, find_models
+from colibri.footprint.groups import grouped
 from colibri.footprint.layout import Extent, Layout, lay_out, members
 from colibri.footprint.owners import Content, Owner, content
-from colibri.footprint.report import SCHEMA, RegionUse, Report, grouped
+from colibri.footprint.report import SCHEMA, RegionUse, Report
 from colibri.symbol_table import Symbol, SymbolKind
 
 _REGION = re.compile(r"^colibri_region_(.+)_(origin|length)$")

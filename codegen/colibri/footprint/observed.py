@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.report import Group, Report
+from colibri.footprint.groups import Group
+from colibri.footprint.report import Report
 from colibri.footprint.stack import Observed
 from colibri.package import Block, Package
 

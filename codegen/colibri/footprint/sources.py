@@ -9,7 +9,8 @@ import msgspec
 
 from colibri.checkpoint.untrusted import decoded, is_folder, is_regular_file, is_there, read_bounded
 from colibri.errors import BadInput, shown
-from colibri.footprint.report import SCHEMA, Part, Report, make_report
+from colibri.footprint.groups import Part
+from colibri.footprint.report import SCHEMA, Report, make_report
 
 _REPORT_BYTES = 256 << 20
 _ELF = b"\x7fELF"

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from colibri.errors import in_bytes
 from colibri.footprint.attribute import TITLES, GroupKind
+from colibri.footprint.groups import Group, Part
 from colibri.footprint.heat_table import ranges
-from colibri.footprint.report import Group, Part, RegionUse, Report
+from colibri.footprint.report import RegionUse, Report
 from colibri.footprint.rows import Rows
 from colibri.footprint.stack_table import print_observed, print_stack
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from colibri.footprint.attribute import GroupKind
-from colibri.footprint.report import Group, Part, RegionUse
+from colibri.footprint.groups import Group, Part
+from colibri.footprint.report import RegionUse
 
 MOST_ROWS = 800  # a page with all of them stays below 400 KB
 
