@@ -25,6 +25,7 @@ _TOKENIZER, _TOKENIZER_BYTES = "tokenizer.json", 64 << 20
 _FILE_NAME = re.compile(r"[A-Za-z0-9_]{1,64}\.[ch]")
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _INCLUDED = re.compile(r'^#include "(.*)"$', re.MULTILINE)
+_ASKED_FOR = re.compile(r'__has_include\("([^"]*)"\)')  # C itself asks whether such a file is there
 _MOST_TOKENS = 64
 
 
@@ -215,7 +216,8 @@ def _runtime_files(folder: Path) -> list[str]:
 
 def _refuse_missing(folder: Path, headers: dict[str, bytes], sources: dict[str, bytes]) -> None:
     for path, text in sources.items():
-        for name in _INCLUDED.findall(text.decode(errors="replace")):
+        code = text.decode(errors="replace")
+        for name in sorted({*_INCLUDED.findall(code)} - {*_ASKED_FOR.findall(code)}):
             if name not in headers and name not in sources:
                 raise _damaged(folder, path, f"includes {shown(name)}, which is not there")
 
