@@ -40,7 +40,7 @@ def test_manifest_and_headers_agree(folder: str) -> None:
             (ROOT / one).read_text() for one in re.findall(r'#include "kernels/(portable/\w*dot_\w+\.h)"', text)
         )
         assert re.search(rf"#define COLIBRI_{stem.upper()}_ROWS {tile['rows']}\n", text), stem
-        own = r"(?:static (?:inline |COLIBRI_APART )?|COLIBRI_ASSEMBLY |COLIBRI_SHARED )"
+        own = r"(?:static (?:inline |COLIBRI_APART )?|COLIBRI_(?:ASSEMBLY|SHARED|INSIDE) )"
         assert re.search(rf"{own}void colibri_{stem}\(", text), stem
         assert (tile["rows"], tile["cols"]) >= (1, 1)
         inputs = re.search(rf"#define COLIBRI_{stem.upper()}_INPUTS (\d+)\n", text)

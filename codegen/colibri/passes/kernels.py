@@ -16,7 +16,7 @@ from colibri.paths import data_folder
 PORTABLE = "portable"  # the folder that has every kernel
 _BITS = {BufferKind.Q8: "a8", BufferKind.Q16: "a16"}
 _FUNCTION = re.compile(
-    r"^(?:static|COLIBRI_SHARED|COLIBRI_ASSEMBLY) [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}",
+    r"^(?:static|COLIBRI_SHARED|COLIBRI_ASSEMBLY|COLIBRI_INSIDE) [^;{}()=]*?\b(colibri_\w+)\([^;{}]*\)\s*\{(.*?)^\}",
     re.MULTILINE | re.DOTALL,
 )
 

@@ -17,14 +17,14 @@
 #include "kernels/portable/float32.h"
 
 /* Elements of a state from at on; beyond live of them zeros. */
-COLIBRI_INLINE __m256 colibri_elements(const void *state, uint32_t at, uint32_t live, bool half)
+COLIBRI_INSIDE __m256 colibri_elements(const void *state, uint32_t at, uint32_t live, bool half)
 {
     return half ? colibri_load_halves((const uint16_t *)state + at, live)
                 : colibri_load_some((const float *)state + at, live);
 }
 
 /* lanes[i] = or += products of eight elements of the query, or of the last live ones, with those of row i. */
-COLIBRI_INLINE void colibri_products(__m256 lanes[8], const float *query, const void *keys, const uint32_t at[8],
+COLIBRI_INSIDE void colibri_products(__m256 lanes[8], const float *query, const void *keys, const uint32_t at[8],
                                      uint32_t d, uint32_t live, bool half)
 {
     const __m256 part = colibri_load_some(query + d, live);
@@ -36,7 +36,7 @@ COLIBRI_INLINE void colibri_products(__m256 lanes[8], const float *query, const 
 }
 
 /* Products of the query with the keys of 8 rows. A lane may be -0 where one that began at 0 is +0: no term differs. */
-COLIBRI_INLINE __m256 colibri_query_keys(const float *query, const void *keys, const uint32_t at[8], uint32_t head_dim,
+COLIBRI_INSIDE __m256 colibri_query_keys(const float *query, const void *keys, const uint32_t at[8], uint32_t head_dim,
                                          bool half)
 {
     __m256 lanes[8];
@@ -52,7 +52,7 @@ COLIBRI_INLINE __m256 colibri_query_keys(const float *query, const void *keys, c
 }
 
 /* totals += terms * values, in the order of the rows, of 8 * registers columns, the last of which has live ones. */
-COLIBRI_INLINE void colibri_weigh(__m256 totals[4], const float *restrict terms, const void *values, uint32_t at,
+COLIBRI_INSIDE void colibri_weigh(__m256 totals[4], const float *restrict terms, const void *values, uint32_t at,
                                   uint32_t width, uint32_t count, uint32_t registers, uint32_t live, bool half)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -74,7 +74,7 @@ typedef struct colibri_reach {
 } colibri_reach;
 
 /* 8 * registers columns of a head's output from the d-th on. */
-COLIBRI_INLINE void colibri_mean(float *restrict out, const float *restrict terms, const void *values, uint32_t column,
+COLIBRI_INSIDE void colibri_mean(float *restrict out, const float *restrict terms, const void *values, uint32_t column,
                                  uint32_t width, colibri_reach reach, uint32_t registers, uint32_t live, float inverse,
                                  bool half)
 {
@@ -90,7 +90,7 @@ COLIBRI_INLINE void colibri_mean(float *restrict out, const float *restrict term
 }
 
 /* One head: scores become terms, and out their mean of the values. */
-COLIBRI_INLINE void colibri_attend(float *restrict out, const float *query, const void *keys, const void *values,
+COLIBRI_INSIDE void colibri_attend(float *restrict out, const float *query, const void *keys, const void *values,
                                    float *restrict scores, const float *sink, uint32_t first, colibri_reach reach,
                                    uint32_t column, uint32_t width, uint32_t capacity, uint32_t head_dim, float scale,
                                    bool half)
@@ -166,13 +166,13 @@ COLIBRI_INLINE void colibri_attend(float *restrict out, const float *query, cons
     if (d < head_dim) {
         const uint32_t rest = head_dim - d;
         const uint32_t registers = (rest + 7) / 8;
-        colibri_mean(out + d, scores, values, column + d, width, reach, registers,
-                     rest - 8 * (registers - 1), inverse, half);
+        colibri_mean(out + d, scores, values, column + d, width, reach, registers, rest - 8 * (registers - 1), inverse,
+                     half);
     }
 }
 
 /* All heads; the row's key and value are in the states. */
-COLIBRI_INLINE void colibri_attend_all(float *restrict out, const float *restrict q, const void *keys,
+COLIBRI_INSIDE void colibri_attend_all(float *restrict out, const float *restrict q, const void *keys,
                                        const void *values, float *restrict scores, const float *restrict sinks,
                                        uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim,
                                        uint32_t capacity, bool chunked, float scale, bool half)
@@ -189,11 +189,11 @@ COLIBRI_INLINE void colibri_attend_all(float *restrict out, const float *restric
     }
 }
 
-static inline void colibri_attention_f32(float *restrict out, const float *restrict q, const float *restrict k,
-                                         const float *restrict v, float *restrict keys, float *restrict values,
-                                         float *restrict scores, const float *restrict sinks, uint32_t position,
-                                         uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
-                                         bool chunked, float scale)
+COLIBRI_SHARED void colibri_attention_f32(float *restrict out, const float *restrict q, const float *restrict k,
+                                          const float *restrict v, float *restrict keys, float *restrict values,
+                                          float *restrict scores, const float *restrict sinks, uint32_t position,
+                                          uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
+                                          bool chunked, float scale)
 {
     const uint32_t width = kv_heads * head_dim;
     const uint32_t at = position % capacity * width;
@@ -206,11 +206,11 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
                        scale, false);
 }
 
-static inline void colibri_attention_f16(float *restrict out, const float *restrict q, const float *restrict k,
-                                         const float *restrict v, uint16_t *restrict keys, uint16_t *restrict values,
-                                         float *restrict scores, const float *restrict sinks, uint32_t position,
-                                         uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
-                                         bool chunked, float scale)
+COLIBRI_SHARED void colibri_attention_f16(float *restrict out, const float *restrict q, const float *restrict k,
+                                          const float *restrict v, uint16_t *restrict keys, uint16_t *restrict values,
+                                          float *restrict scores, const float *restrict sinks, uint32_t position,
+                                          uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
+                                          bool chunked, float scale)
 {
     const uint32_t width = kv_heads * head_dim;
     const uint32_t at = position % capacity * width;

@@ -9,11 +9,12 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_F16_ROWS 16
 
-static inline void colibri_dot_f16(float sum[COLIBRI_DOT_F16_ROWS], const uint16_t *restrict w,
-                                   const float *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_f16(float sum[COLIBRI_DOT_F16_ROWS], const uint16_t *restrict w,
+                                    const float *restrict x, int k)
 {
     __m256 total0 = _mm256_setzero_ps();
     __m256 total1 = _mm256_setzero_ps();

@@ -8,11 +8,12 @@
 #define COLIBRI_DOT_F32_H
 
 #include <immintrin.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_F32_ROWS 16
 
-static inline void colibri_dot_f32(float sum[COLIBRI_DOT_F32_ROWS], const float *restrict w, const float *restrict x,
-                                   int k)
+COLIBRI_INSIDE void colibri_dot_f32(float sum[COLIBRI_DOT_F32_ROWS], const float *restrict w, const float *restrict x,
+                                    int k)
 {
     __m256 total0 = _mm256_setzero_ps();
     __m256 total1 = _mm256_setzero_ps();

@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_FP4A16_ROWS 4
 
@@ -26,8 +27,8 @@ static inline __m256i colibri_part_fp4a16(const uint8_t *w, __m256i first, __m25
                             _mm256_madd_epi16(_mm256_cvtepi8_epi16(high), second));
 }
 
-static inline void colibri_dot_fp4a16(int64_t sum[COLIBRI_DOT_FP4A16_ROWS], const uint8_t *restrict w,
-                                      const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_fp4a16(int64_t sum[COLIBRI_DOT_FP4A16_ROWS], const uint8_t *restrict w,
+                                       const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
 {
     __m256i total = _mm256_setzero_si256();
     for (int i = 0; i < k; i += 32) {

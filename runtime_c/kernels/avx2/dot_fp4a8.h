@@ -13,6 +13,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_FP4A8_ROWS 4
 
@@ -29,8 +30,8 @@ static inline __m256i colibri_part_fp4a8(const uint8_t *w, __m256i first, __m256
     return _mm256_madd_epi16(_mm256_sub_epi16(part, excess), _mm256_set1_epi16(1));
 }
 
-static inline void colibri_dot_fp4a8(int64_t sum[COLIBRI_DOT_FP4A8_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_fp4a8(int64_t sum[COLIBRI_DOT_FP4A8_ROWS], const uint8_t *restrict w,
+                                      const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
 {
     const __m256i twelve = _mm256_set1_epi8(12);
     __m256i total = _mm256_setzero_si256();

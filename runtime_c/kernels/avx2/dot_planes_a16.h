@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include "kernels/avx2/planes.h"
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_PLANES_A16_ROWS 4
 
@@ -20,9 +21,9 @@ static inline __m256i colibri_halves(int32_t lower, int32_t upper)
     return _mm256_setr_m128i(_mm_set1_epi32(lower), _mm_set1_epi32(upper));
 }
 
-__attribute__((always_inline)) static inline void colibri_dot_planes_a16(
-    int32_t sum[COLIBRI_DOT_PLANES_A16_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors,
-    const uint8_t *restrict zeros, const int16_t *restrict x, int k, int bits, int group)
+COLIBRI_INSIDE void colibri_dot_planes_a16(int32_t sum[COLIBRI_DOT_PLANES_A16_ROWS], const uint8_t *restrict w,
+                                           const uint8_t *restrict factors, const uint8_t *restrict zeros,
+                                           const int16_t *restrict x, int k, int bits, int group)
 {
     __m256i total02 = _mm256_setzero_si256();
     __m256i total13 = _mm256_setzero_si256();

@@ -11,17 +11,18 @@
 
 #include <stddef.h>
 #include "kernels/avx2/planes.h"
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_PLANES_A8_ROWS 4
 
-__attribute__((always_inline)) static inline void colibri_dot_planes_a8(
-    int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors,
-    const uint8_t *restrict zeros, const int8_t *restrict x, int k, int bits, int group)
+COLIBRI_INSIDE void colibri_dot_planes_a8(int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w,
+                                          const uint8_t *restrict factors, const uint8_t *restrict zeros,
+                                          const int8_t *restrict x, int k, int bits, int group)
 {
     const __m256i middle = _mm256_set1_epi16((int16_t)(1 << (bits - 1)));
     /* Four copies of the 16-bit values of rows 0, 2, 1 and 3. */
-    const __m256i copies = _mm256_setr_epi64x(0x0100010001000100, 0x0504050405040504, 0x0302030203020302,
-                                              0x0706070607060706);
+    const __m256i copies =
+        _mm256_setr_epi64x(0x0100010001000100, 0x0504050405040504, 0x0302030203020302, 0x0706070607060706);
     __m256i total = _mm256_setzero_si256();
     for (int i = 0; i < k; i += 32) {
         const colibri_planes planes = colibri_load_planes(w, bits);

@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A16_ROWS 4
 
@@ -25,8 +26,8 @@ static inline __m256i colibri_add_w4a16(__m256i total, const uint8_t *w, int32_t
     return _mm256_add_epi32(total, _mm256_mullo_epi32(_mm256_sub_epi32(part, excess), _mm256_set1_epi32(scale)));
 }
 
-static inline void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict factors, const int16_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
+                                      const uint8_t *restrict factors, const int16_t *restrict x, int k)
 {
     const int8_t *restrict factor = (const int8_t *)factors;
     const __m256i eight = _mm256_set1_epi16(8);

@@ -37,8 +37,8 @@ static inline void colibri_rows_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], __m256i
     _mm_storeu_si128((void *)sum, _mm_unpacklo_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1)));
 }
 
-static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                    const uint8_t *restrict factors, const int8_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     const __m256i eight = _mm256_set1_epi8(8);
     /* Picks the 16-bit values 0 and 1, or 2 and 3, for the lower and the upper half. */
@@ -65,8 +65,8 @@ static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const ui
  * In each of the 8 sums of 16 bits of a row it is an eighth of the excess. */
 #define COLIBRI_DOT_W4A8_FACTS(k) ((k) / 32 * COLIBRI_DOT_W4A8_INPUTS)
 
-static inline void colibri_dot_w4a8_facts(int32_t *restrict facts, const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
-                                          int k)
+COLIBRI_SHARED void colibri_dot_w4a8_facts(int32_t *restrict facts, const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
+                                           int k)
 {
     for (int i = 0; i < k; i += 32) {
         for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {

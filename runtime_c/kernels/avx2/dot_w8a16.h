@@ -9,6 +9,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A16_ROWS 4
 
@@ -19,8 +20,8 @@ static inline __m256i colibri_add_w8a16(__m256i total, const uint8_t *w, __m256i
     return _mm256_add_epi32(total, _mm256_madd_epi16(weights, values));
 }
 
-static inline void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
-                                     const int16_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                      const int16_t *restrict x, int k)
 {
     __m256i total0 = _mm256_setzero_si256();
     __m256i total1 = _mm256_setzero_si256();

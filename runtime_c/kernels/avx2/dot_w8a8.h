@@ -35,8 +35,8 @@ static inline __m256i colibri_add_w8a8(__m256i total, __m256i magnitudes, __m256
     return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
-                                    const int8_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                     const int8_t *restrict x, int k)
 {
     __m256i total0 = _mm256_setzero_si256();
     __m256i total1 = _mm256_setzero_si256();
@@ -73,8 +73,8 @@ static inline uint32_t colibri_steep_w8a8(__m256i values, __m256i *total)
     return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(flat)) & 0xFF;
 }
 
-static inline void colibri_dot_w8a8_facts(int32_t *restrict facts, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                          int k)
+COLIBRI_SHARED void colibri_dot_w8a8_facts(int32_t *restrict facts, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
+                                           int k)
 {
     int32_t *const found = facts + COLIBRI_DOT_W8A8_INPUTS;
     int32_t steep = 0;

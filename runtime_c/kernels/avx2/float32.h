@@ -9,11 +9,10 @@
 #include <immintrin.h>
 #include <stdint.h>
 #include "kernels/portable/float32.h"
-
-#define COLIBRI_INLINE __attribute__((always_inline)) static inline
+#include "kernels/portable/shared.h"
 
 /* The first live of 8 values, zeros behind them. */
-COLIBRI_INLINE __m256 colibri_load_some(const float *restrict x, uint32_t live)
+COLIBRI_INSIDE __m256 colibri_load_some(const float *restrict x, uint32_t live)
 {
     if (live >= 8) {
         return _mm256_loadu_ps(x);
@@ -34,7 +33,7 @@ COLIBRI_INLINE __m256 colibri_load_some(const float *restrict x, uint32_t live)
 }
 
 /* Store the first live of 8 values. */
-COLIBRI_INLINE void colibri_store_some(float *restrict y, __m256 values, uint32_t live)
+COLIBRI_INSIDE void colibri_store_some(float *restrict y, __m256 values, uint32_t live)
 {
     if (live >= 8) {
         _mm256_storeu_ps(y, values);
@@ -57,7 +56,7 @@ COLIBRI_INLINE void colibri_store_some(float *restrict y, __m256 values, uint32_
 }
 
 /* The first live of 8 values of half precision, zeros behind them. */
-COLIBRI_INLINE __m256 colibri_load_halves(const uint16_t *restrict x, uint32_t live)
+COLIBRI_INSIDE __m256 colibri_load_halves(const uint16_t *restrict x, uint32_t live)
 {
     if (live >= 8) {
         return _mm256_cvtph_ps(_mm_loadu_si128((const void *)x));
@@ -70,14 +69,14 @@ COLIBRI_INLINE __m256 colibri_load_halves(const uint16_t *restrict x, uint32_t l
 }
 
 /* Lanes below live all ones, those from live on zeros. */
-COLIBRI_INLINE __m256 colibri_live_lanes(uint32_t live)
+COLIBRI_INSIDE __m256 colibri_live_lanes(uint32_t live)
 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)live), lanes));
 }
 
 /* colibri_exp of each lane. */
-COLIBRI_INLINE __m256 colibri_exp_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_exp_8(__m256 x)
 {
     const __m256 live = _mm256_cmp_ps(x, _mm256_set1_ps(-87.0f), _CMP_GT_OQ);
     x = _mm256_min_ps(_mm256_and_ps(x, live), _mm256_set1_ps(88.0f));
@@ -99,19 +98,19 @@ COLIBRI_INLINE __m256 colibri_exp_8(__m256 x)
 }
 
 /* Lanes of two rows, the halves of each added: those of a below, those of b above. */
-COLIBRI_INLINE __m256 colibri_add_halves(__m256 a, __m256 b)
+COLIBRI_INSIDE __m256 colibri_add_halves(__m256 a, __m256 b)
 {
     return _mm256_add_ps(_mm256_blend_ps(a, b, 0xF0), _mm256_permute2f128_ps(a, b, 0x21));
 }
 
 /* The same of the halves of each half: two of a, then two of b. */
-COLIBRI_INLINE __m256 colibri_add_quarters(__m256 a, __m256 b)
+COLIBRI_INSIDE __m256 colibri_add_quarters(__m256 a, __m256 b)
 {
     return _mm256_add_ps(_mm256_blend_ps(a, b, 0xCC), _mm256_shuffle_ps(a, b, 0x4E));
 }
 
 /* colibri_lane_tree of eight rows' lanes. */
-COLIBRI_INLINE __m256 colibri_lane_trees(__m256 lanes0, __m256 lanes1, __m256 lanes2, __m256 lanes3, __m256 lanes4,
+COLIBRI_INSIDE __m256 colibri_lane_trees(__m256 lanes0, __m256 lanes1, __m256 lanes2, __m256 lanes3, __m256 lanes4,
                                          __m256 lanes5, __m256 lanes6, __m256 lanes7)
 {
     const __m256 a = colibri_add_quarters(colibri_add_halves(lanes0, lanes4), colibri_add_halves(lanes1, lanes5));
@@ -121,41 +120,41 @@ COLIBRI_INLINE __m256 colibri_lane_trees(__m256 lanes0, __m256 lanes1, __m256 la
 
 /* ---- activations ---- */
 
-COLIBRI_INLINE __m256 colibri_identity_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_identity_8(__m256 x)
 {
     return x;
 }
 
 /* The second operand of a maximum is what comes of NaN. */
-COLIBRI_INLINE __m256 colibri_relu_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_relu_8(__m256 x)
 {
     return _mm256_max_ps(x, _mm256_setzero_ps());
 }
 
-COLIBRI_INLINE __m256 colibri_minus_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_minus_8(__m256 x)
 {
     return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
 }
 
-COLIBRI_INLINE __m256 colibri_silu_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_silu_8(__m256 x)
 {
     return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), colibri_exp_8(colibri_minus_8(x))));
 }
 
-COLIBRI_INLINE __m256 colibri_sigmoid_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_sigmoid_8(__m256 x)
 {
     const __m256 one = _mm256_set1_ps(1.0f);
     return _mm256_div_ps(one, _mm256_add_ps(one, colibri_exp_8(colibri_minus_8(x))));
 }
 
-COLIBRI_INLINE __m256 colibri_tanh_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_tanh_8(__m256 x)
 {
     const __m256 one = _mm256_set1_ps(1.0f);
     const __m256 two = _mm256_set1_ps(2.0f);
     return _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(one, colibri_exp_8(_mm256_mul_ps(two, x)))));
 }
 
-COLIBRI_INLINE __m256 colibri_gelu_tanh_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_gelu_tanh_8(__m256 x)
 {
     const __m256 cube = _mm256_mul_ps(_mm256_mul_ps(x, x), x);
     const __m256 inner = _mm256_mul_ps(_mm256_add_ps(x, _mm256_mul_ps(cube, _mm256_set1_ps(0x1.6e4e26p-5f))),
@@ -164,12 +163,11 @@ COLIBRI_INLINE __m256 colibri_gelu_tanh_8(__m256 x)
                          _mm256_add_ps(_mm256_set1_ps(1.0f), colibri_tanh_8(inner)));
 }
 
-COLIBRI_INLINE __m256 colibri_gelu_8(__m256 x)
+COLIBRI_INSIDE __m256 colibri_gelu_8(__m256 x)
 {
     const __m256 one = _mm256_set1_ps(1.0f);
     const __m256 magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
-    const __m256 t =
-        _mm256_div_ps(one, _mm256_add_ps(one, _mm256_mul_ps(magnitude, _mm256_set1_ps(0x1.333334p-2f))));
+    const __m256 t = _mm256_div_ps(one, _mm256_add_ps(one, _mm256_mul_ps(magnitude, _mm256_set1_ps(0x1.333334p-2f))));
     __m256 p = _mm256_set1_ps(0x1.27a384p-5f);
     p = _mm256_add_ps(_mm256_mul_ps(p, t), _mm256_set1_ps(-0x1.457ec2p-3f));
     p = _mm256_add_ps(_mm256_mul_ps(p, t), _mm256_set1_ps(0x1.acbd46p-3f));
@@ -185,29 +183,29 @@ COLIBRI_INLINE __m256 colibri_gelu_8(__m256 x)
 }
 
 /* Of each activation: x = f(x), and up = f(gate) * up, for count values. */
-#define COLIBRI_ROWS(name)                                                                                         \
-    static inline void colibri_##name##_row(float *x, uint32_t count)                                              \
-    {                                                                                                              \
-        uint32_t i = 0;                                                                                            \
-        for (; i + 8 <= count; i += 8) {                                                                           \
-            _mm256_storeu_ps(x + i, colibri_##name##_8(_mm256_loadu_ps(x + i)));                                   \
-        }                                                                                                          \
-        if (i < count) {                                                                                           \
-            colibri_store_some(x + i, colibri_##name##_8(colibri_load_some(x + i, count - i)), count - i);         \
-        }                                                                                                          \
-    }                                                                                                              \
-                                                                                                                   \
-    static inline void colibri_##name##_times(float *restrict up, const float *restrict gate, uint32_t count)      \
-    {                                                                                                              \
-        uint32_t i = 0;                                                                                            \
-        for (; i + 8 <= count; i += 8) {                                                                           \
-            const __m256 value = colibri_##name##_8(_mm256_loadu_ps(gate + i));                                    \
-            _mm256_storeu_ps(up + i, _mm256_mul_ps(value, _mm256_loadu_ps(up + i)));                               \
-        }                                                                                                          \
-        if (i < count) {                                                                                           \
-            const __m256 value = colibri_##name##_8(colibri_load_some(gate + i, count - i));                       \
-            colibri_store_some(up + i, _mm256_mul_ps(value, colibri_load_some(up + i, count - i)), count - i);     \
-        }                                                                                                          \
+#define COLIBRI_ROWS(name)                                                                                     \
+    COLIBRI_SHARED void colibri_##name##_row(float *x, uint32_t count)                                         \
+    {                                                                                                          \
+        uint32_t i = 0;                                                                                        \
+        for (; i + 8 <= count; i += 8) {                                                                       \
+            _mm256_storeu_ps(x + i, colibri_##name##_8(_mm256_loadu_ps(x + i)));                               \
+        }                                                                                                      \
+        if (i < count) {                                                                                       \
+            colibri_store_some(x + i, colibri_##name##_8(colibri_load_some(x + i, count - i)), count - i);     \
+        }                                                                                                      \
+    }                                                                                                          \
+                                                                                                               \
+    COLIBRI_SHARED void colibri_##name##_times(float *restrict up, const float *restrict gate, uint32_t count) \
+    {                                                                                                          \
+        uint32_t i = 0;                                                                                        \
+        for (; i + 8 <= count; i += 8) {                                                                       \
+            const __m256 value = colibri_##name##_8(_mm256_loadu_ps(gate + i));                                \
+            _mm256_storeu_ps(up + i, _mm256_mul_ps(value, _mm256_loadu_ps(up + i)));                           \
+        }                                                                                                      \
+        if (i < count) {                                                                                       \
+            const __m256 value = colibri_##name##_8(colibri_load_some(gate + i, count - i));                   \
+            colibri_store_some(up + i, _mm256_mul_ps(value, colibri_load_some(up + i, count - i)), count - i); \
+        }                                                                                                      \
     }
 
 COLIBRI_ROWS(identity)
@@ -218,7 +216,7 @@ COLIBRI_ROWS(tanh)
 COLIBRI_ROWS(gelu)
 COLIBRI_ROWS(gelu_tanh)
 
-COLIBRI_INLINE __m256 colibri_clipped_swiglu_8(__m256 gate, __m256 up, float alpha, float limit)
+COLIBRI_INSIDE __m256 colibri_clipped_swiglu_8(__m256 gate, __m256 up, float alpha, float limit)
 {
     const __m256 most = _mm256_set1_ps(limit);
     gate = _mm256_min_ps(gate, most);

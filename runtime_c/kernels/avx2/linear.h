@@ -12,7 +12,7 @@
 #include "kernels/avx2/store_grouped.h"
 #include "kernels/portable/store_wide.h"
 
-COLIBRI_INLINE void colibri_store_scaled(float *restrict y, const int32_t *restrict sum,
+COLIBRI_INSIDE void colibri_store_scaled(float *restrict y, const int32_t *restrict sum,
                                          const float *restrict row_scale, const float *restrict bias, float x_scale,
                                          int count)
 {
@@ -24,7 +24,7 @@ COLIBRI_INLINE void colibri_store_scaled(float *restrict y, const int32_t *restr
     }
 }
 
-COLIBRI_INLINE void colibri_store(float *restrict y, const float *restrict sum, const float *restrict bias, int count)
+COLIBRI_INSIDE void colibri_store(float *restrict y, const float *restrict sum, const float *restrict bias, int count)
 {
     for (int i = 0; i < count; i += 8) {
         const uint32_t live = (uint32_t)(count - i);

@@ -9,6 +9,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 #include "kernels/portable/planes.h"
+#include "kernels/portable/shared.h"
 
 typedef struct colibri_planes {
     __m256i low[2]; /* of 4 bits: columns 0 to 7 and 16 to 23, then the others; of 2 bits all in the first */
@@ -29,7 +30,7 @@ static inline __m256i colibri_load_singles(const uint8_t *w)
     return _mm256_permute4x64_epi64(twice, 0xD8);
 }
 
-__attribute__((always_inline)) static inline colibri_planes colibri_load_planes(const uint8_t *w, int bits)
+COLIBRI_INSIDE colibri_planes colibri_load_planes(const uint8_t *w, int bits)
 {
     colibri_planes planes = {.high = _mm256_setzero_si256()};
     if (bits >= 4) {
@@ -52,10 +53,11 @@ __attribute__((always_inline)) static inline colibri_planes colibri_load_planes(
 }
 
 /* Columns 8 * s to 8 * s + 7 of each row, one in each byte. */
-__attribute__((always_inline)) static inline __m256i colibri_eight(colibri_planes planes, int s, int bits)
+COLIBRI_INSIDE __m256i colibri_eight(colibri_planes planes, int s, int bits)
 {
-    const __m256i low = bits >= 4 ? _mm256_and_si256(_mm256_srli_epi16(planes.low[s & 1], s / 2 * 4), _mm256_set1_epi8(15))
-                                  : _mm256_and_si256(_mm256_srli_epi16(planes.low[0], 2 * s), _mm256_set1_epi8(3));
+    const __m256i low = bits >= 4
+                            ? _mm256_and_si256(_mm256_srli_epi16(planes.low[s & 1], s / 2 * 4), _mm256_set1_epi8(15))
+                            : _mm256_and_si256(_mm256_srli_epi16(planes.low[0], 2 * s), _mm256_set1_epi8(3));
     if (bits == 2 || bits == 4) {
         return low;
     }

@@ -14,7 +14,7 @@
 #define COLIBRI_QUIET 0x1p-100f
 
 /* Elements of x from i on; beyond k zeros. */
-COLIBRI_INLINE __m256 colibri_elements_of(const float *x, int i, int k)
+COLIBRI_INSIDE __m256 colibri_elements_of(const float *x, int i, int k)
 {
     return colibri_load_some(x + i, (uint32_t)(k - i));
 }

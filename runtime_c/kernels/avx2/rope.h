@@ -11,7 +11,7 @@
 #include "kernels/portable/rope_2.h"
 
 /* Cosines and sines of a table's first live pairs, of at most 8. */
-COLIBRI_INLINE void colibri_angles(__m256 *cosines, __m256 *sines, const float *restrict table, uint32_t live)
+COLIBRI_INSIDE void colibri_angles(__m256 *cosines, __m256 *sines, const float *restrict table, uint32_t live)
 {
     const __m256 low = colibri_load_some(table, 2 * live);
     const __m256 high = live > 4 ? colibri_load_some(table + 8, 2 * live - 8) : _mm256_setzero_ps();
@@ -21,8 +21,8 @@ COLIBRI_INLINE void colibri_angles(__m256 *cosines, __m256 *sines, const float *
     *sines = _mm256_castsi256_ps(_mm256_permute4x64_epi64(odd, 0xD8));
 }
 
-static inline void colibri_rope(float *restrict x, const float *restrict coarse, const float *restrict fine,
-                                uint32_t position, uint32_t step, uint32_t heads, uint32_t head_dim)
+COLIBRI_SHARED void colibri_rope(float *restrict x, const float *restrict coarse, const float *restrict fine,
+                                 uint32_t position, uint32_t step, uint32_t heads, uint32_t head_dim)
 {
     const uint32_t half = head_dim / 2;
     const float *restrict a = coarse + position / step * head_dim;

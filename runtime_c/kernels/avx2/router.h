@@ -16,7 +16,7 @@
 #define COLIBRI_TAKEN INT32_MIN
 
 /* Up to 8 of n scores from i on; NaN and those behind the last become minus infinity. */
-COLIBRI_INLINE __m256 colibri_scores_8(const float *restrict scores, uint32_t i, uint32_t n)
+COLIBRI_INSIDE __m256 colibri_scores_8(const float *restrict scores, uint32_t i, uint32_t n)
 {
     const __m256 lowest = _mm256_set1_ps(colibri_from_bits((int32_t)0xFF800000u));
     if (i + 8 <= n) {
@@ -27,14 +27,14 @@ COLIBRI_INLINE __m256 colibri_scores_8(const float *restrict scores, uint32_t i,
 }
 
 /* Integers ordered as these scores, -0 being +0. The same again brings the scores back. */
-COLIBRI_INLINE __m256i colibri_keys_8(__m256 scores)
+COLIBRI_INSIDE __m256i colibri_keys_8(__m256 scores)
 {
     const __m256i bits = _mm256_castps_si256(_mm256_add_ps(scores, _mm256_setzero_ps()));
     return _mm256_xor_si256(bits, _mm256_srli_epi32(_mm256_srai_epi32(bits, 31), 1));
 }
 
 /* Of keys i: so many more that are before them, of the n keys of which `first` is the number of lane 0. */
-COLIBRI_INLINE __m256i colibri_before_8(__m256i before, __m256i keys, uint32_t i, __m256i others, uint32_t first,
+COLIBRI_INSIDE __m256i colibri_before_8(__m256i before, __m256i keys, uint32_t i, __m256i others, uint32_t first,
                                         uint32_t n)
 {
     const __m256i places = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)i));
@@ -51,7 +51,7 @@ COLIBRI_INLINE __m256i colibri_before_8(__m256i before, __m256i keys, uint32_t i
 }
 
 /* n of at most 16. */
-COLIBRI_INLINE void colibri_top_ranked(uint32_t *restrict index, const float *restrict scores, uint32_t n, uint32_t k)
+COLIBRI_INSIDE void colibri_top_ranked(uint32_t *restrict index, const float *restrict scores, uint32_t n, uint32_t k)
 {
     const __m256i most = _mm256_set1_epi32((int32_t)k);
     const __m256i low = colibri_keys_8(colibri_scores_8(scores, 0, n));
@@ -74,7 +74,7 @@ COLIBRI_INLINE void colibri_top_ranked(uint32_t *restrict index, const float *re
 }
 
 /* The largest and the second of two pairs of these, in each lane. */
-COLIBRI_INLINE void colibri_merge_pairs(__m256 *first, __m256 *second, __m256 other_first, __m256 other_second)
+COLIBRI_INSIDE void colibri_merge_pairs(__m256 *first, __m256 *second, __m256 other_first, __m256 other_second)
 {
     const __m256 lesser = _mm256_min_ps(*first, other_first);
     *first = _mm256_max_ps(*first, other_first);
@@ -82,7 +82,7 @@ COLIBRI_INLINE void colibri_merge_pairs(__m256 *first, __m256 *second, __m256 ot
 }
 
 /* All ones where one of the 8 scores from i on is equal to a value. */
-COLIBRI_INLINE __m256i colibri_equal_8(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
+COLIBRI_INSIDE __m256i colibri_equal_8(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
 {
     if (i >= n) {
         return _mm256_setzero_si256();
@@ -93,37 +93,36 @@ COLIBRI_INLINE __m256i colibri_equal_8(const float *restrict scores, uint32_t i,
 }
 
 /* Which of up to 32 scores from i on are equal to a value. */
-COLIBRI_INLINE uint64_t colibri_equal_32(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
+COLIBRI_INSIDE uint64_t colibri_equal_32(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
 {
     const __m256i low =
         _mm256_packs_epi32(colibri_equal_8(scores, i, n, value), colibri_equal_8(scores, i + 8, n, value));
     const __m256i high =
         _mm256_packs_epi32(colibri_equal_8(scores, i + 16, n, value), colibri_equal_8(scores, i + 24, n, value));
-    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high),
-                                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    const __m256i bytes =
+        _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     return (uint32_t)_mm256_movemask_epi8(bytes);
 }
 
 /* Where the lowest bit is, beyond base; none if there is none. */
-COLIBRI_INLINE uint32_t colibri_lowest_bit(uint64_t bits, uint32_t base, uint32_t none)
+COLIBRI_INSIDE uint32_t colibri_lowest_bit(uint64_t bits, uint32_t base, uint32_t none)
 {
     const uint32_t found = base + (uint32_t)_tzcnt_u64(bits);
     return none ^ ((none ^ found) & -(uint32_t)(bits != 0));
 }
 
 /* Up to 8 of n keys from i on. */
-COLIBRI_INLINE __m256i colibri_taken_8(const float *restrict keys, uint32_t i, uint32_t n)
+COLIBRI_INSIDE __m256i colibri_taken_8(const float *restrict keys, uint32_t i, uint32_t n)
 {
     if (i + 8 <= n) {
         return _mm256_loadu_si256((const void *)(keys + i));
     }
     const __m256 taken = _mm256_castsi256_ps(_mm256_set1_epi32(COLIBRI_TAKEN));
-    return _mm256_castps_si256(
-        _mm256_blendv_ps(taken, colibri_load_some(keys + i, n - i), colibri_live_lanes(n - i)));
+    return _mm256_castps_si256(_mm256_blendv_ps(taken, colibri_load_some(keys + i, n - i), colibri_live_lanes(n - i)));
 }
 
 /* scores are keys meanwhile, and come back with NaN as minus infinity. value: scratch [k]. */
-COLIBRI_INLINE void colibri_top_k(uint32_t *restrict index, float *restrict value, float *restrict scores, uint32_t n,
+COLIBRI_INSIDE void colibri_top_k(uint32_t *restrict index, float *restrict value, float *restrict scores, uint32_t n,
                                   uint32_t k)
 {
     for (uint32_t i = 0; i < n; i += 8) {
@@ -171,7 +170,7 @@ COLIBRI_INLINE void colibri_top_k(uint32_t *restrict index, float *restrict valu
     }
 }
 
-COLIBRI_INLINE void colibri_top_2(uint32_t *restrict index, float *restrict value, float *restrict scores, uint32_t n)
+COLIBRI_INSIDE void colibri_top_2(uint32_t *restrict index, float *restrict value, float *restrict scores, uint32_t n)
 {
     const __m256 lowest = _mm256_set1_ps(colibri_from_bits((int32_t)0xFF800000u));
     __m256 first[4] = {lowest, lowest, lowest, lowest};
@@ -180,8 +179,8 @@ COLIBRI_INLINE void colibri_top_2(uint32_t *restrict index, float *restrict valu
 #pragma GCC unroll 4
         for (uint32_t j = 0; j < 4; j++) {
             if (i + 8 * j < n) {
-                const __m256 some = i + 8 * j + 8 <= n ? _mm256_loadu_ps(scores + i + 8 * j)
-                                                       : colibri_scores_8(scores, i + 8 * j, n);
+                const __m256 some =
+                    i + 8 * j + 8 <= n ? _mm256_loadu_ps(scores + i + 8 * j) : colibri_scores_8(scores, i + 8 * j, n);
                 /* The second operand is what comes of NaN: neither changes. */
                 second[j] = _mm256_max_ps(_mm256_min_ps(first[j], some), second[j]);
                 first[j] = _mm256_max_ps(some, first[j]);
@@ -205,10 +204,10 @@ COLIBRI_INLINE void colibri_top_2(uint32_t *restrict index, float *restrict valu
     uint32_t best = 0;
     uint32_t other = 0;
     for (uint32_t base = (n - 1) / 64 * 64;; base -= 64) { /* from the end on: the lowest index is found last */
-        const uint64_t tops =
-            colibri_equal_32(scores, base, n, top) | colibri_equal_32(scores, base + 32, n, top) << 32;
-        const uint64_t nexts =
-            colibri_equal_32(scores, base, n, next) | colibri_equal_32(scores, base + 32, n, next) << 32;
+        const uint64_t tops = colibri_equal_32(scores, base, n, top) | colibri_equal_32(scores, base + 32, n, top)
+                                                                           << 32;
+        const uint64_t nexts = colibri_equal_32(scores, base, n, next) | colibri_equal_32(scores, base + 32, n, next)
+                                                                             << 32;
         /* Of equal ones the second has the second bit, be it that of a word behind this one. */
         other ^= (other ^ best) & (uint32_t)tie & -(uint32_t)(tops != 0);
         other = colibri_lowest_bit(nexts & ~(tie & nexts & (0 - nexts)), base, other);
@@ -223,7 +222,7 @@ COLIBRI_INLINE void colibri_top_2(uint32_t *restrict index, float *restrict valu
 }
 
 /* The indices of the k largest, ascending. value: scratch [k]; scores may lose NaN and the sign of 0. */
-COLIBRI_INLINE void colibri_choose_experts(uint32_t *restrict index, float *restrict value, float *restrict scores,
+COLIBRI_INSIDE void colibri_choose_experts(uint32_t *restrict index, float *restrict value, float *restrict scores,
                                            uint32_t n, uint32_t k)
 {
     if (n <= 16) {
@@ -235,7 +234,7 @@ COLIBRI_INLINE void colibri_choose_experts(uint32_t *restrict index, float *rest
     }
 }
 
-COLIBRI_INLINE void colibri_router(uint32_t *restrict index, float *restrict weight, float *restrict scores, uint32_t n,
+COLIBRI_INSIDE void colibri_router(uint32_t *restrict index, float *restrict weight, float *restrict scores, uint32_t n,
                                    uint32_t k, bool renormalise)
 {
     colibri_choose_experts(index, weight, scores, n, k);

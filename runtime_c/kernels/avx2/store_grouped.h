@@ -15,13 +15,13 @@ static inline float colibri_from_upper(uint16_t upper)
 }
 
 /* The first live of 8 integers as fp32, zeros behind them. */
-COLIBRI_INLINE __m256 colibri_sums_8(const int32_t *restrict sum, uint32_t live)
+COLIBRI_INSIDE __m256 colibri_sums_8(const int32_t *restrict sum, uint32_t live)
 {
     return _mm256_cvtepi32_ps(_mm256_castps_si256(colibri_load_some((const void *)sum, live)));
 }
 
 /* The first live of 8 scales by their upper 16 bits, zeros behind them. */
-COLIBRI_INLINE __m256 colibri_upper_8(const uint16_t *restrict upper, uint32_t live)
+COLIBRI_INSIDE __m256 colibri_upper_8(const uint16_t *restrict upper, uint32_t live)
 {
     uint16_t some[8] = {0};
     if (live < 8) {
@@ -34,7 +34,7 @@ COLIBRI_INLINE __m256 colibri_upper_8(const uint16_t *restrict upper, uint32_t l
 }
 
 /* y = values + bias for the first live rows of 8. */
-COLIBRI_INLINE void colibri_store_8(float *restrict y, __m256 values, const float *restrict bias, uint32_t live)
+COLIBRI_INSIDE void colibri_store_8(float *restrict y, __m256 values, const float *restrict bias, uint32_t live)
 {
     if (bias != NULL) {
         values = _mm256_add_ps(values, colibri_load_some(bias, live));
@@ -42,7 +42,7 @@ COLIBRI_INLINE void colibri_store_8(float *restrict y, __m256 values, const floa
     colibri_store_some(y, values, live);
 }
 
-COLIBRI_INLINE void colibri_store_grouped(float *restrict y, const int32_t *restrict sum,
+COLIBRI_INSIDE void colibri_store_grouped(float *restrict y, const int32_t *restrict sum,
                                           const uint16_t *restrict row_scale, const float *restrict bias, float x_scale,
                                           int count)
 {

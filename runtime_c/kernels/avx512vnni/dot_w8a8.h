@@ -44,8 +44,8 @@ static inline int32_t colibri_excess_w8a8(const int8_t *x, int k)
     return -_mm512_reduce_add_epi32(total);
 }
 
-static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
-                                    const int8_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                     const int8_t *restrict x, int k)
 {
     __m512i total0 = _mm512_set1_epi32(colibri_excess_w8a8(x, k));
     __m512i total1 = total0;
@@ -64,8 +64,8 @@ static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const ui
 /* What is to know of several inputs at once, told by colibri_dot_w8a8_facts: -128 times the sum of each. */
 #define COLIBRI_DOT_W8A8_FACTS(k) COLIBRI_DOT_W8A8_INPUTS
 
-static inline void colibri_dot_w8a8_facts(int32_t facts[COLIBRI_DOT_W8A8_INPUTS],
-                                          const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS], int k)
+COLIBRI_SHARED void colibri_dot_w8a8_facts(int32_t facts[COLIBRI_DOT_W8A8_INPUTS],
+                                           const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS], int k)
 {
     for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
         facts[input] = colibri_excess_w8a8(x[input], k);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include "kernels/portable/float16.h"
 #include "kernels/portable/float32.h"
+#include "kernels/portable/shared.h"
 
 /* Rows of a state: fp32, or fp16 if half is set, which is a constant. */
 static inline const void *colibri_row_of(const void *rows, size_t at, bool half)
@@ -31,8 +32,7 @@ static inline float32x4_t colibri_state_four(const void *row, uint32_t d, bool h
 }
 
 /* query . key, in 8 strided lanes. */
-__attribute__((always_inline)) static inline float colibri_score(const float *query, const void *key, uint32_t width,
-                                                                 bool half)
+COLIBRI_INSIDE float colibri_score(const float *query, const void *key, uint32_t width, bool half)
 {
     float32x4_t lanes0 = vdupq_n_f32(0.0f);
     float32x4_t lanes4 = vdupq_n_f32(0.0f);
@@ -51,8 +51,7 @@ __attribute__((always_inline)) static inline float colibri_score(const float *qu
 }
 
 /* total += term * value. */
-__attribute__((always_inline)) static inline void colibri_add_value(float *total, float term, const void *value,
-                                                                    uint32_t width, bool half)
+COLIBRI_INSIDE void colibri_add_value(float *total, float term, const void *value, uint32_t width, bool half)
 {
     uint32_t d = 0;
     for (; d + 4 <= width; d += 4) {
@@ -64,13 +63,10 @@ __attribute__((always_inline)) static inline void colibri_add_value(float *total
     }
 }
 
-__attribute__((always_inline)) static inline void colibri_attend_row(float *restrict out, const float *restrict q,
-                                                                     const void *keys, const void *values,
-                                                                     float *restrict scores,
-                                                                     const float *restrict sinks, uint32_t position,
-                                                                     uint32_t heads, uint32_t kv_heads,
-                                                                     uint32_t head_dim, uint32_t capacity, bool chunked,
-                                                                     float scale, bool half)
+COLIBRI_INSIDE void colibri_attend_row(float *restrict out, const float *restrict q, const void *keys,
+                                       const void *values, float *restrict scores, const float *restrict sinks,
+                                       uint32_t position, uint32_t heads, uint32_t kv_heads, uint32_t head_dim,
+                                       uint32_t capacity, bool chunked, float scale, bool half)
 {
     const size_t width = (size_t)kv_heads * head_dim;
     const uint32_t slot = position % capacity;
@@ -123,8 +119,8 @@ static inline void colibri_attention_f32(float *restrict out, const float *restr
         keys[slot * width + i] = k[i];
         values[slot * width + i] = v[i];
     }
-    colibri_attend_row(out, q, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked, scale,
-                       false);
+    colibri_attend_row(out, q, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked,
+                       scale, false);
 }
 
 static inline void colibri_attention_f16(float *restrict out, const float *restrict q, const float *restrict k,
@@ -139,8 +135,8 @@ static inline void colibri_attention_f16(float *restrict out, const float *restr
         keys[slot * width + i] = colibri_to_f16(k[i]);
         values[slot * width + i] = colibri_to_f16(v[i]);
     }
-    colibri_attend_row(out, q, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked, scale,
-                       true);
+    colibri_attend_row(out, q, keys, values, scores, sinks, position, heads, kv_heads, head_dim, capacity, chunked,
+                       scale, true);
 }
 
 #endif

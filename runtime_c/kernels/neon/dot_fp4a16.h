@@ -13,12 +13,12 @@
 #include <stdint.h>
 #include "kernels/neon/wide.h"
 #include "kernels/portable/e2m1.h"
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_FP4A16_ROWS 4
 
 /* A row's group of 32 products, in 4 sums. */
-__attribute__((always_inline)) static inline int32x4_t colibri_part_fp4a16(const uint8_t *w, int8x16_t twice,
-                                                                           const int16x8_t values[4])
+COLIBRI_INSIDE int32x4_t colibri_part_fp4a16(const uint8_t *w, int8x16_t twice, const int16x8_t values[4])
 {
     const uint8x16_t bytes = vld1q_u8(w);
     const int8x16_t low = vqtbl1q_s8(twice, vandq_u8(bytes, vdupq_n_u8(15)));

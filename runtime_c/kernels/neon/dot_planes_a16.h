@@ -9,6 +9,7 @@
 
 #include "kernels/neon/planes.h"
 #include "kernels/neon/rows.h"
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_PLANES_A16_ROWS 4
 
@@ -24,17 +25,16 @@ static inline int32x4_t colibri_half_planes_a16(int32x4_t part, uint8x16_t colum
 }
 
 /* A row's 32 products, in 4 sums. */
-__attribute__((always_inline)) static inline int32x4_t colibri_part_planes_a16(const uint8_t *w, int row, int bits,
-                                                                               const int16x8_t values[4])
+COLIBRI_INSIDE int32x4_t colibri_part_planes_a16(const uint8_t *w, int row, int bits, const int16x8_t values[4])
 {
     const colibri_columns columns = colibri_columns_of(w, row, bits);
     const int32x4_t part = colibri_half_planes_a16(vdupq_n_s32(0), columns.first, values[0], values[1]);
     return colibri_half_planes_a16(part, columns.second, values[2], values[3]);
 }
 
-__attribute__((always_inline)) static inline void colibri_dot_planes_a16(
-    int32_t sum[COLIBRI_DOT_PLANES_A16_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors,
-    const uint8_t *restrict zeros, const int16_t *restrict x, int k, int bits, int group)
+COLIBRI_INSIDE void colibri_dot_planes_a16(int32_t sum[COLIBRI_DOT_PLANES_A16_ROWS], const uint8_t *restrict w,
+                                           const uint8_t *restrict factors, const uint8_t *restrict zeros,
+                                           const int16_t *restrict x, int k, int bits, int group)
 {
     int32x4_t total = vdupq_n_s32(0);
     for (int i = 0; i < k; i += 32) {

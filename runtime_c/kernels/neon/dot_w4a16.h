@@ -17,7 +17,7 @@
 #define COLIBRI_DOT_W4A16_ROWS 8
 
 /* A row's 32 products, in 4 sums. */
-__attribute__((always_inline)) static inline int32x4_t colibri_part_w4a16(const uint8_t *w, const int16x8_t values[4])
+COLIBRI_INSIDE int32x4_t colibri_part_w4a16(const uint8_t *w, const int16x8_t values[4])
 {
     const uint8x16_t bytes = vld1q_u8(w);
     const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15)));
@@ -37,7 +37,7 @@ __attribute__((always_inline)) static inline int32x4_t colibri_part_w4a16(const 
 }
 
 /* Those of four rows, a lane each. */
-__attribute__((always_inline)) static inline int32x4_t colibri_four_w4a16(const uint8_t *w, const int16x8_t values[4])
+COLIBRI_INSIDE int32x4_t colibri_four_w4a16(const uint8_t *w, const int16x8_t values[4])
 {
     return colibri_four_rows(colibri_part_w4a16(w, values), colibri_part_w4a16(w + 16, values),
                              colibri_part_w4a16(w + 32, values), colibri_part_w4a16(w + 48, values));

@@ -9,6 +9,7 @@
 #include <arm_neon.h>
 #include <stdint.h>
 #include "kernels/neon/rows.h"
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A16_ROWS 8
 
@@ -24,8 +25,8 @@ static inline int32x4_t colibri_add_w8a16(int32x4_t total, const int8_t *w, int1
     return vmlal_high_s16(total, high, second);
 }
 
-static inline void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
-                                     const int16_t *restrict x, int k)
+COLIBRI_SHARED void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                      const int16_t *restrict x, int k)
 {
     const int8_t *restrict tile = (const int8_t *)w;
     int32x4_t total0 = vdupq_n_s32(0);

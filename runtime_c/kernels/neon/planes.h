@@ -8,6 +8,7 @@
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 typedef struct colibri_columns {
     uint8x16_t first; /* columns 0 to 15 */
@@ -48,7 +49,7 @@ static inline colibri_columns colibri_singles(const uint8_t *w, int left)
 }
 
 /* Those of a row in a tile of four, 0 to 2^bits - 1. bits is a constant. */
-__attribute__((always_inline)) static inline colibri_columns colibri_columns_of(const uint8_t *w, int row, int bits)
+COLIBRI_INSIDE colibri_columns colibri_columns_of(const uint8_t *w, int row, int bits)
 {
     colibri_columns low;
     if (bits >= 4) {

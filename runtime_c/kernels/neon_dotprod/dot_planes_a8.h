@@ -10,12 +10,12 @@
 
 #include "kernels/neon/planes.h"
 #include "kernels/neon/rows.h"
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_PLANES_A8_ROWS 4
 
 /* A row's 32 products, in 4 sums. */
-__attribute__((always_inline)) static inline int32x4_t colibri_part_planes_a8(const uint8_t *w, int row, int bits,
-                                                                              int8x16_t first, int8x16_t second)
+COLIBRI_INSIDE int32x4_t colibri_part_planes_a8(const uint8_t *w, int row, int bits, int8x16_t first, int8x16_t second)
 {
     const colibri_columns columns = colibri_columns_of(w, row, bits);
     const int8x16_t low = vreinterpretq_s8_u8(columns.first);
@@ -23,18 +23,17 @@ __attribute__((always_inline)) static inline int32x4_t colibri_part_planes_a8(co
     return vdotq_s32(vdotq_s32(vdupq_n_s32(0), low, first), high, second);
 }
 
-__attribute__((always_inline)) static inline void colibri_dot_planes_a8(
-    int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors,
-    const uint8_t *restrict zeros, const int8_t *restrict x, int k, int bits, int group)
+COLIBRI_INSIDE void colibri_dot_planes_a8(int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w,
+                                          const uint8_t *restrict factors, const uint8_t *restrict zeros,
+                                          const int8_t *restrict x, int k, int bits, int group)
 {
     int32x4_t total = vdupq_n_s32(0);
     for (int i = 0; i < k; i += 32) {
         const int8x16_t first = vld1q_s8(x + i);
         const int8x16_t second = vld1q_s8(x + i + 16);
-        const int32x4_t part = colibri_four_rows(colibri_part_planes_a8(w, 0, bits, first, second),
-                                                 colibri_part_planes_a8(w, 1, bits, first, second),
-                                                 colibri_part_planes_a8(w, 2, bits, first, second),
-                                                 colibri_part_planes_a8(w, 3, bits, first, second));
+        const int32x4_t part = colibri_four_rows(
+            colibri_part_planes_a8(w, 0, bits, first, second), colibri_part_planes_a8(w, 1, bits, first, second),
+            colibri_part_planes_a8(w, 2, bits, first, second), colibri_part_planes_a8(w, 3, bits, first, second));
         const int32_t values = vaddvq_s16(vpadalq_s8(vpaddlq_s8(first), second));
         const int at = i / group * COLIBRI_DOT_PLANES_A8_ROWS;
         total = colibri_add_planes(total, part, values, factors + at, zeros == NULL ? NULL : zeros + at, bits);

@@ -11,6 +11,7 @@
 #include <arm_neon.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A16_ROWS 8
 
@@ -36,14 +37,14 @@ static inline int8x16_t colibri_upper_w8a16(int16x8_t first, int16x8_t second, b
 }
 
 /* sums plus 4 products of each of 4 rows. */
-#define COLIBRI_FOUR_W8A16(sums, w, low, up, lane, large)                                        \
-    do {                                                                                         \
-        const int8x16_t weights = vld1q_s8(w);                                                   \
-        (sums).lower = vdotq_laneq_s32((sums).lower, weights, low, lane);                        \
-        (sums).upper = vdotq_laneq_s32((sums).upper, weights, up, lane);                         \
-        if (large) {                                                                             \
-            (sums).weights = vdotq_s32((sums).weights, weights, vdupq_n_s8(1));                  \
-        }                                                                                        \
+#define COLIBRI_FOUR_W8A16(sums, w, low, up, lane, large)                       \
+    do {                                                                        \
+        const int8x16_t weights = vld1q_s8(w);                                  \
+        (sums).lower = vdotq_laneq_s32((sums).lower, weights, low, lane);       \
+        (sums).upper = vdotq_laneq_s32((sums).upper, weights, up, lane);        \
+        if (large) {                                                            \
+            (sums).weights = vdotq_s32((sums).weights, weights, vdupq_n_s8(1)); \
+        }                                                                       \
     } while (0)
 
 static inline int32x4_t colibri_whole_w8a16(colibri_sums_w8a16 sums)
@@ -52,9 +53,8 @@ static inline int32x4_t colibri_whole_w8a16(colibri_sums_w8a16 sums)
 }
 
 /* Inline wherever it is called, so that k is a constant. */
-__attribute__((always_inline)) static inline void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS],
-                                                                    const uint8_t *restrict w,
-                                                                    const int16_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                      const int16_t *restrict x, int k)
 {
     const bool large = k < 519 + 3; /* of which three may be padding */
     const int8_t *restrict tile = (const int8_t *)w;

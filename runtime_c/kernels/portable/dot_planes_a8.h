@@ -11,13 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/portable/planes.h"
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_PLANES_A8_ROWS 1
 
 /* Inline wherever it is called, so that bits and group are constants. */
-__attribute__((always_inline)) static inline void colibri_dot_planes_a8(
-    int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors,
-    const uint8_t *restrict zeros, const int8_t *restrict x, int k, int bits, int group)
+COLIBRI_INSIDE void colibri_dot_planes_a8(int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w,
+                                          const uint8_t *restrict factors, const uint8_t *restrict zeros,
+                                          const int8_t *restrict x, int k, int bits, int group)
 {
     const uint32_t *restrict words = colibri_words(w);
     const int8_t *restrict factor = (const int8_t *)factors;

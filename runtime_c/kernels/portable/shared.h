@@ -1,6 +1,8 @@
-/* shared.h: kernels that are one function for all shapes, not one in each of their callers.
+/* shared.h: which kernels are one function for all shapes, and which a part of each of their callers.
  *
- * For long bodies, whose code would be there once a shape, and those that would lack registers inside another.
+ * COLIBRI_SHARED is for long bodies, whose code would be there once a shape, and those that would lack registers inside
+ * another; COLIBRI_INSIDE for short ones that gain by a constant length. A compiler left to choose does so by what else
+ * is in a program, and nobody could say how large that becomes.
  */
 #ifndef COLIBRI_SHARED_H
 #define COLIBRI_SHARED_H

@@ -9,6 +9,7 @@
 
 #include <smmintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_F16_ROWS 16
 
@@ -21,8 +22,8 @@ static inline __m128 colibri_add_f16(__m128 total, __m128 value, __m128i halves)
     return _mm_add_ps(total, _mm_mul_ps(value, _mm_or_ps(rows, _mm_castsi128_ps(sign))));
 }
 
-static inline void colibri_dot_f16(float sum[COLIBRI_DOT_F16_ROWS], const uint16_t *restrict w,
-                                   const float *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_f16(float sum[COLIBRI_DOT_F16_ROWS], const uint16_t *restrict w,
+                                    const float *restrict x, int k)
 {
     const __m128i zero = _mm_setzero_si128();
     __m128 total0 = _mm_setzero_ps();

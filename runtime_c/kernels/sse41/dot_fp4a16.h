@@ -9,6 +9,7 @@
 #ifndef COLIBRI_DOT_FP4A16_H
 #define COLIBRI_DOT_FP4A16_H
 
+#include "kernels/portable/shared.h"
 #include "kernels/sse41/powers.h"
 
 #define COLIBRI_DOT_FP4A16_ROWS 4
@@ -33,8 +34,8 @@ static inline __m128i colibri_part_fp4a16(const uint8_t *w, const int16_t *x)
     return _mm_add_epi32(colibri_half_fp4a16(low, x), colibri_half_fp4a16(high, x + 16));
 }
 
-static inline void colibri_dot_fp4a16(int64_t sum[COLIBRI_DOT_FP4A16_ROWS], const uint8_t *restrict w,
-                                      const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_fp4a16(int64_t sum[COLIBRI_DOT_FP4A16_ROWS], const uint8_t *restrict w,
+                                       const uint8_t *restrict group_scale, const int16_t *restrict x, int k)
 {
     colibri_powers total = {_mm_setzero_si128(), _mm_setzero_si128()};
     for (int i = 0; i < k; i += 32) {

@@ -10,6 +10,7 @@
 #ifndef COLIBRI_DOT_FP4A8_H
 #define COLIBRI_DOT_FP4A8_H
 
+#include "kernels/portable/shared.h"
 #include "kernels/sse41/powers.h"
 
 #define COLIBRI_DOT_FP4A8_ROWS 4
@@ -26,8 +27,8 @@ static inline __m128i colibri_part_fp4a8(const uint8_t *w, __m128i first, __m128
     return _mm_madd_epi16(_mm_sub_epi16(part, excess), _mm_set1_epi16(1));
 }
 
-static inline void colibri_dot_fp4a8(int64_t sum[COLIBRI_DOT_FP4A8_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_fp4a8(int64_t sum[COLIBRI_DOT_FP4A8_ROWS], const uint8_t *restrict w,
+                                      const uint8_t *restrict group_scale, const int8_t *restrict x, int k)
 {
     const __m128i twelve = _mm_set1_epi8(12);
     colibri_powers total = {_mm_setzero_si128(), _mm_setzero_si128()};

@@ -10,13 +10,13 @@
 #define COLIBRI_DOT_PLANES_A16_H
 
 #include <stddef.h>
+#include "kernels/portable/shared.h"
 #include "kernels/sse41/planes.h"
 
 #define COLIBRI_DOT_PLANES_A16_ROWS 4
 
 /* A row's group of 32 products, in 4 sums. */
-__attribute__((always_inline)) static inline __m128i colibri_part_planes_a16(const uint8_t *w, int row, int bits,
-                                                                             const __m128i x[4])
+COLIBRI_INSIDE __m128i colibri_part_planes_a16(const uint8_t *w, int row, int bits, const __m128i x[4])
 {
     const colibri_planes planes = colibri_load_planes(w, row, bits);
     __m128i part = _mm_setzero_si128();
@@ -30,9 +30,9 @@ __attribute__((always_inline)) static inline __m128i colibri_part_planes_a16(con
     return part;
 }
 
-__attribute__((always_inline)) static inline void colibri_dot_planes_a16(
-    int32_t sum[COLIBRI_DOT_PLANES_A16_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors,
-    const uint8_t *restrict zeros, const int16_t *restrict x, int k, int bits, int group)
+COLIBRI_INSIDE void colibri_dot_planes_a16(int32_t sum[COLIBRI_DOT_PLANES_A16_ROWS], const uint8_t *restrict w,
+                                           const uint8_t *restrict factors, const uint8_t *restrict zeros,
+                                           const int16_t *restrict x, int k, int bits, int group)
 {
     __m128i total = _mm_setzero_si128(); /* a lane is a row */
     for (int i = 0; i < k; i += 32) {

@@ -10,13 +10,14 @@
 #define COLIBRI_DOT_PLANES_A8_H
 
 #include <stddef.h>
+#include "kernels/portable/shared.h"
 #include "kernels/sse41/planes.h"
 
 #define COLIBRI_DOT_PLANES_A8_ROWS 4
 
-__attribute__((always_inline)) static inline void colibri_dot_planes_a8(
-    int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w, const uint8_t *restrict factors,
-    const uint8_t *restrict zeros, const int8_t *restrict x, int k, int bits, int group)
+COLIBRI_INSIDE void colibri_dot_planes_a8(int32_t sum[COLIBRI_DOT_PLANES_A8_ROWS], const uint8_t *restrict w,
+                                          const uint8_t *restrict factors, const uint8_t *restrict zeros,
+                                          const int8_t *restrict x, int k, int bits, int group)
 {
     const __m128i ones = _mm_set1_epi8(1);
     __m128i totals[COLIBRI_DOT_PLANES_A8_ROWS] = {_mm_setzero_si128(), _mm_setzero_si128(), _mm_setzero_si128(),
@@ -39,8 +40,8 @@ __attribute__((always_inline)) static inline void colibri_dot_planes_a8(
             const colibri_planes planes = colibri_load_planes(w, row, bits);
             const __m128i part = _mm_add_epi16(_mm_maddubs_epi16(colibri_sixteen(planes, 0, bits), first),
                                                _mm_maddubs_epi16(colibri_sixteen(planes, 1, bits), second));
-            totals[row] = _mm_add_epi32(
-                totals[row], _mm_madd_epi16(_mm_sub_epi16(part, excess), _mm_shuffle_epi8(factor, copies)));
+            totals[row] = _mm_add_epi32(totals[row],
+                                        _mm_madd_epi16(_mm_sub_epi16(part, excess), _mm_shuffle_epi8(factor, copies)));
             if (zeros != NULL) {
                 totals[row] = _mm_add_epi32(totals[row], _mm_madd_epi16(values, _mm_shuffle_epi8(shift, copies)));
             }

@@ -11,6 +11,7 @@
 
 #include <smmintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A16_ROWS 4
 
@@ -28,8 +29,8 @@ static inline __m128i colibri_part_w4a16(const uint8_t *w, const __m128i x[4])
     return _mm_add_epi32(first, second);
 }
 
-static inline void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict factors, const int16_t *restrict x, int k)
+COLIBRI_SHARED void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const uint8_t *restrict w,
+                                      const uint8_t *restrict factors, const int16_t *restrict x, int k)
 {
     const __m128i eight = _mm_set1_epi16(8);
     __m128i total = _mm_setzero_si128(); /* a lane is a row */

@@ -11,6 +11,7 @@
 
 #include <smmintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A8_ROWS 4
 
@@ -25,8 +26,8 @@ static inline __m128i colibri_add_w4a8(__m128i total, const uint8_t *w, __m128i 
     return _mm_add_epi32(total, _mm_madd_epi16(_mm_sub_epi16(part, excess), scale));
 }
 
-static inline void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                    const uint8_t *restrict factors, const int8_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
 {
     const __m128i eight = _mm_set1_epi8(8);
     /* Each picks one 16-bit value for all lanes. */

@@ -9,6 +9,7 @@
 
 #include <smmintrin.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A16_ROWS 4
 
@@ -21,8 +22,8 @@ static inline __m128i colibri_add_w8a16(__m128i total, const uint8_t *w, __m128i
     return _mm_add_epi32(total, _mm_madd_epi16(weights1, second));
 }
 
-static inline void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
-                                     const int16_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                      const int16_t *restrict x, int k)
 {
     __m128i total0 = _mm_setzero_si128();
     __m128i total1 = _mm_setzero_si128();

@@ -28,8 +28,8 @@ static inline __m128i colibri_add_w8a8(__m128i total, __m128i magnitudes, __m128
     return _mm_add_epi32(total, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
 }
 
-static inline void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
-                                    const int8_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                     const int8_t *restrict x, int k)
 {
     __m128i total0 = _mm_setzero_si128();
     __m128i total1 = _mm_setzero_si128();

@@ -8,6 +8,7 @@
 #include <smmintrin.h>
 #include <stdint.h>
 #include "kernels/portable/planes.h"
+#include "kernels/portable/shared.h"
 
 /* Byte c of each holds the bits of column c in its lower half, and those of column c + 16 in its upper. */
 typedef struct colibri_planes {
@@ -30,7 +31,7 @@ static inline __m128i colibri_load_singles(const uint8_t *w)
     return _mm_unpacklo_epi64(twice, _mm_srli_epi16(twice, 2));
 }
 
-__attribute__((always_inline)) static inline colibri_planes colibri_load_planes(const uint8_t *w, int row, int bits)
+COLIBRI_INSIDE colibri_planes colibri_load_planes(const uint8_t *w, int row, int bits)
 {
     colibri_planes planes = {.high = _mm_setzero_si128()};
     planes.low = bits >= 4 ? _mm_loadu_si128((const void *)(w + 16 * row)) : colibri_load_pairs(w + 8 * row);
@@ -45,7 +46,7 @@ __attribute__((always_inline)) static inline colibri_planes colibri_load_planes(
 }
 
 /* Columns 16 * half to 16 * half + 15, one in each byte. */
-__attribute__((always_inline)) static inline __m128i colibri_sixteen(colibri_planes planes, int half, int bits)
+COLIBRI_INSIDE __m128i colibri_sixteen(colibri_planes planes, int half, int bits)
 {
     const __m128i low = _mm_and_si128(_mm_srli_epi16(planes.low, 4 * half), _mm_set1_epi8(bits >= 4 ? 15 : 3));
     if (bits == 2 || bits == 4) {

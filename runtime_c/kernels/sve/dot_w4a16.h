@@ -39,8 +39,8 @@ static inline int32_t colibri_excess_w4a16(const int16_t *x)
 #define COLIBRI_UPPER_W4A16(values) svreinterpret_s8_u8(svuzp2_u8(values, values))
 
 /* A vector of rows: the sums of 32 columns. */
-__attribute__((always_inline)) static inline svint32_t colibri_part_w4a16(svbool_t there, const uint8_t *restrict w,
-                                                                          const int16_t *restrict x, svuint8_t mask)
+COLIBRI_INSIDE svint32_t colibri_part_w4a16(svbool_t there, const uint8_t *restrict w, const int16_t *restrict x,
+                                            svuint8_t mask)
 {
     svuint32_t lower = svdup_n_u32(0);
     svint32_t upper = svdup_n_s32(0);

@@ -40,11 +40,9 @@
         total = svmla_s32_x(svptrue_b32(), total, part, scale);                               \
     } while (0)
 
-__attribute__((always_inline)) static inline void colibri_vectors_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS],
-                                                                       const uint8_t *restrict w,
-                                                                       const int8_t *restrict factor,
-                                                                       const int8_t *restrict x, int k, int group,
-                                                                       int vectors)
+COLIBRI_INSIDE void colibri_vectors_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
+                                         const int8_t *restrict factor, const int8_t *restrict x, int k, int group,
+                                         int vectors)
 {
     /* Of a lane its first byte counts. */
     const int each = (int)svcntb();

@@ -12,6 +12,7 @@
 #include <arm_sve.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A16_ROWS 16
 
@@ -48,9 +49,8 @@ static inline svint32_t colibri_whole_w8a16(svint32_t lower, svint32_t upper, sv
 }
 
 /* Inline wherever it is called, so that k is a constant. */
-__attribute__((always_inline)) static inline void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS],
-                                                                    const uint8_t *restrict w,
-                                                                    const int16_t *restrict x, int k)
+COLIBRI_INSIDE void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const uint8_t *restrict w,
+                                      const int16_t *restrict x, int k)
 {
     const bool large = k < 519 + 3; /* of which three may be padding */
     const int lanes = (int)svcntw();

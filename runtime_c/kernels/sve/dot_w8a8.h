@@ -63,9 +63,8 @@ static inline void colibri_short_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const 
 }
 
 /* Vectors that hold 16 rows, or more than a quarter of them, then two. */
-__attribute__((always_inline)) static inline void colibri_long_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS],
-                                                                    const int8_t *restrict w, const int8_t *restrict x,
-                                                                    int k, bool two)
+COLIBRI_INSIDE void colibri_long_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const int8_t *restrict w,
+                                      const int8_t *restrict x, int k, bool two)
 {
     const svbool_t bytes0 = svwhilelt_b8_s32(0, 64);
     const svbool_t bytes1 = svwhilelt_b8_s32((int32_t)svcntb(), 64);
