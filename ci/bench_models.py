@@ -58,7 +58,7 @@ MEDIUM = Model(
     "medium",
     {"hidden": 1024, "intermediate": 3584, "layers": 10, "experts": 8, "heads": 16, "kv_heads": 4, "vocab": 4096,
      "context": 1024},
-    options=("--prefill", "128", "--context", "640"), prompts=(128, 512), tokens=64,
+    options=("--prefill", "128", "--context", "640", "--threads", "2"), prompts=(128, 512), tokens=64,
 )  # fmt: skip
 TINY = Model(
     "tiny",

@@ -1,6 +1,6 @@
 """Peers of ci/bench, each in a process of its own and in the Python that has it: loaded once, it answers requests.
 
-    bench_worker.py llama DIR FILE.gguf CONTEXT
+    bench_worker.py llama DIR FILE.gguf CONTEXT PROCESSOR
     bench_worker.py torch CHECKPOINT
     bench_worker.py ort ROWS COLUMNS
 
@@ -39,10 +39,10 @@ def tokens_below(vocabulary: int, count: int) -> np.ndarray:
     return np.random.Generator(np.random.PCG64(1)).integers(0, vocabulary, count)
 
 
-def llama(folder: str, model: str, context: str) -> tuple[str, Mapping[str, Call]]:
+def llama(folder: str, model: str, context: str, processor: str) -> tuple[str, Mapping[str, Call]]:
     from llamacpp import LlamaCpp
 
-    library = LlamaCpp(Path(folder))
+    library = LlamaCpp(Path(folder), processor)
     loaded = library.session(Path(model), int(context))
 
     def prefill(count: int, threads: int) -> float:
@@ -66,7 +66,7 @@ def llama(folder: str, model: str, context: str) -> tuple[str, Mapping[str, Call
 
         return timed(each)
 
-    return f"llama.cpp {library.version}", {"prefill": prefill, "decode": decode}
+    return f"llama.cpp {library.version} ({processor})", {"prefill": prefill, "decode": decode}
 
 
 def torch(checkpoint: str) -> tuple[str, Mapping[str, Call]]:

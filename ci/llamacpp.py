@@ -109,9 +109,14 @@ class Scored:
 
 @dataclass
 class LlamaCpp:
-    """The libraries of a folder, loaded."""
+    """The libraries of a folder, loaded.
+
+    Attributes:
+        processor: of those that have a library of their own, such as ``haswell``; empty for the best that runs here.
+    """
 
     folder: Path
+    processor: str = ""
     library: ctypes.CDLL = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,7 +128,12 @@ class LlamaCpp:
                 loaded[stem] = ctypes.CDLL(str(files[0].resolve()), mode=ctypes.RTLD_GLOBAL)
         if "libllama" not in loaded:
             sys.exit(f"{self.folder}: no libllama.so")
-        if hasattr(loaded["libggml"], "ggml_backend_load_all_from_path"):
+        if self.processor:
+            own = self.folder.resolve() / f"libggml-cpu-{self.processor}.so"
+            loaded["libggml"].ggml_backend_load.restype = ctypes.c_void_p
+            if not loaded["libggml"].ggml_backend_load(os.fsencode(own)):
+                sys.exit(f"{own}: llama.cpp cannot load it")
+        elif hasattr(loaded["libggml"], "ggml_backend_load_all_from_path"):
             loaded["libggml"].ggml_backend_load_all_from_path(os.fsencode(self.folder.resolve()))
         self.library = loaded["libllama"]
         self.library.llama_log_set(_quiet, None)
