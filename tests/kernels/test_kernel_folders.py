@@ -46,7 +46,7 @@ def test_manifest_and_headers_agree(folder: str) -> None:
         inputs = re.search(rf"#define COLIBRI_{stem.upper()}_INPUTS (\d+)\n", text)
         assert (int(inputs[1]) if inputs else 1) == tile.get("inputs", 1), stem
         assert (f"colibri_{stem}_inputs(" in text) == ("inputs" in tile), stem
-        assert (f"colibri_{stem}_facts(" in text) == tile.get("facts", False), stem
+        assert (f"colibri_{stem}_facts(" in text) == ("facts" in tile), stem
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

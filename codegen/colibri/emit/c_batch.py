@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from colibri.emit.c_module import CScope
 
 MOST_ROWS = 64  # with which a tile of weights is multiplied before the next: more need no fewer reads, but more stack
+MOST_FACTS = 256 << 10  # bytes of stack for what kernels want to know of these rows: large models have fewer at once
 
 
 def linear_batch(c: CScope, layout: MatrixLayout, kind: BufferKind, x_stride: int, rows: int) -> str:
@@ -43,7 +44,9 @@ def _instance(
     scales, sums = scale_arguments(c, layout), "int64_t" if store == "colibri_store_wide" else "int32_t"
     count = str(rows) if rows else "count"
     possible = rows or c.here.count  # no row chooses an expert twice
-    most = min(aligned(possible, at_once), MOST_ROWS // at_once * at_once)
+    told = c.tile(layout.coding, kind).facts * k
+    groups = min(MOST_ROWS // at_once, max(1, MOST_FACTS // told) if told else MOST_ROWS)
+    most = min(aligned(possible, at_once), groups * at_once)
     whole = 0 < rows <= most  # all rows are taken together
     even = whole and rows % at_once == 0
     first, some = ("", count) if whole else ("first + ", "some")
@@ -59,7 +62,7 @@ def _instance(
 
     at_least_two = f"i < {some}" if even else f"i + 1 < {some}"
     operands, facts, gather = ["inputs + i"], list[str](), list[str]()
-    if c.tile(layout.coding, kind).facts:
+    if told:
         operands.append(f"facts[i / {at_once}]")
         facts = [f"int32_t facts[{most // at_once}][COLIBRI_{stem.upper()}_FACTS({k})];"]
         gather = [

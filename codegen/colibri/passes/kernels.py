@@ -30,7 +30,7 @@ class Tile:
         group_sums: whether the kernel takes the sum of every 32 activations besides.
         any_group: whether a kernel of 4-bit weights takes the columns of a group, and so serves larger groups too.
         inputs: how many inputs its header can multiply a tile with at once.
-        facts: whether that function takes what another one tells of the inputs, once for all tiles.
+        facts: bytes a column that another function tells that one of the inputs, once for all tiles; 0 for none.
         whole: whether its header has a function for a whole matrix of whole tiles, that stores scaled sums, too.
     """
 
@@ -40,7 +40,7 @@ class Tile:
     group_sums: bool = False
     any_group: bool = False
     inputs: int = 1
-    facts: bool = False
+    facts: int = 0
     whole: bool = False
 
 

@@ -54,47 +54,68 @@ COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const u
     _mm256_storeu_si256((void *)(sum + 8), total1);
 }
 
-/* What is to know of 4 inputs at once, told by colibri_dot_w8a8_facts: the sum of each, how many of their quads (four
- * values) are steep, at most k / 8, or one more if there are too many; of each column + input. A quad is
- * steep if magnitudes of one sign in one of its pairs add up to more than 129: times w + 127, which is at most 254, they
- * may pass 16 bits. */
-#define COLIBRI_DOT_W8A8_FACTS(k) (COLIBRI_DOT_W8A8_INPUTS + 2 + (k) / 8)
+/* What is to know of 4 inputs at once, told by colibri_dot_w8a8_facts. A pair of values is steep if magnitudes of one sign
+ * add up to more than 129: times w + 127, which is at most 254, it may pass 16 bits. Its first value then is a part of
+ * its own. facts: the sum of each input; of each how many quads (four values) have such parts; of each list of
+ * COLIBRI_DOT_W8A8_STEEP(k) quads the column and the parts; then all inputs without the parts, [k / 4][4][4] int8. */
+#define COLIBRI_DOT_W8A8_STEEP(k) ((k) / 32)
+#define COLIBRI_DOT_W8A8_FLAT(k) (8 * (1 + COLIBRI_DOT_W8A8_STEEP(k)))
+#define COLIBRI_DOT_W8A8_FACTS(k) (COLIBRI_DOT_W8A8_FLAT(k) + ((k) + 31) / 32 * 32)
 
-/* One bit for each of the 8 quads in values that is steep; their sum is added to total. */
-static inline uint32_t colibri_steep_w8a8(__m256i values, __m256i *total)
+/* The parts of 32 values; the sum of the values is added to total. */
+static inline __m256i colibri_parts_w8a8(__m256i values, __m256i *total)
 {
     const __m256i zero = _mm256_setzero_si256();
     const __m256i one = _mm256_set1_epi8(1);
     const __m256i up = _mm256_maddubs_epi16(_mm256_max_epi8(values, zero), one);
     const __m256i down = _mm256_maddubs_epi16(_mm256_max_epi8(_mm256_sub_epi8(zero, values), zero), one);
     *total = _mm256_add_epi32(*total, _mm256_madd_epi16(_mm256_sub_epi16(up, down), _mm256_set1_epi16(1)));
-    const __m256i pairs = _mm256_cmpgt_epi16(_mm256_max_epi16(up, down), _mm256_set1_epi16(129));
-    const __m256i flat = _mm256_cmpeq_epi32(pairs, zero);
-    return ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(flat)) & 0xFF;
+    const __m256i steep = _mm256_cmpgt_epi16(_mm256_max_epi16(up, down), _mm256_set1_epi16(129));
+    return _mm256_and_si256(values, _mm256_and_si256(steep, _mm256_set1_epi16(0xFF)));
 }
 
 COLIBRI_SHARED void colibri_dot_w8a8_facts(int32_t *restrict facts, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
                                            int k)
 {
-    int32_t *const found = facts + COLIBRI_DOT_W8A8_INPUTS;
-    int32_t steep = 0;
-    __m256i total[COLIBRI_DOT_W8A8_INPUTS] = {_mm256_setzero_si256()};
+    int32_t *const counts = facts + COLIBRI_DOT_W8A8_INPUTS;
+    int32_t *flat = facts + COLIBRI_DOT_W8A8_FLAT(k);
+    __m256i total[COLIBRI_DOT_W8A8_INPUTS];
+    for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
+        total[input] = _mm256_setzero_si256();
+        counts[input] = 0;
+    }
     for (int i = 0; i < k; i += 32) {
         for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
-            const int8_t *values = x[input] + i;
             int8_t last[32] = {0};
+            const int8_t *from = x[input] + i;
             if (i + 32 > k) {
-                __builtin_memcpy(last, values, (size_t)(k - i));
-                values = last;
+                __builtin_memcpy(last, from, (size_t)(k - i));
+                from = last;
             }
-            uint32_t bits = colibri_steep_w8a8(_mm256_loadu_si256((const void *)values), &total[input]);
-            for (; bits != 0 && steep <= k / 8; bits &= bits - 1) {
-                steep++;
-                found[steep] = i + 4 * __builtin_ctz(bits) + input;
+            const __m256i values = _mm256_loadu_si256((const void *)from);
+            const __m256i parts = colibri_parts_w8a8(values, &total[input]);
+            int32_t quads[8];
+            _mm256_storeu_si256((void *)quads, _mm256_sub_epi8(values, parts));
+            for (int quad = 0; quad < 8; quad++) {
+                flat[quad * COLIBRI_DOT_W8A8_INPUTS + input] = quads[quad];
+            }
+            const __m256i whole = _mm256_cmpeq_epi32(parts, _mm256_setzero_si256());
+            uint32_t bits = ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(whole)) & 0xFF;
+            if (bits != 0) {
+                int32_t *list = facts + 2 * COLIBRI_DOT_W8A8_INPUTS + input * 2 * COLIBRI_DOT_W8A8_STEEP(k);
+                _mm256_storeu_si256((void *)quads, parts);
+                for (; bits != 0; bits &= bits - 1) {
+                    const int quad = __builtin_ctz(bits);
+                    const int32_t number = counts[input]++;
+                    if (number < COLIBRI_DOT_W8A8_STEEP(k)) {
+                        list[2 * number] = i + 4 * quad;
+                        list[2 * number + 1] = quads[quad];
+                    }
+                }
             }
         }
+        flat += 8 * COLIBRI_DOT_W8A8_INPUTS;
     }
-    found[0] = steep;
     for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
         __m128i four = _mm_add_epi32(_mm256_castsi256_si128(total[input]), _mm256_extracti128_si256(total[input], 1));
         four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
@@ -103,25 +124,29 @@ COLIBRI_SHARED void colibri_dot_w8a8_facts(int32_t *restrict facts, const int8_t
     }
 }
 
-/* Adds what 16-bit sums of a steep quad's products have lost of 8 rows; the products of each value apart lose nothing. */
-static inline void colibri_correct_w8a8(int32_t *sum, const uint8_t *w, __m256i values)
-{
-    const __m256i rows = _mm256_add_epi8(_mm256_loadu_si256((const void *)w), _mm256_set1_epi8(127));
-    const __m256i first = _mm256_maddubs_epi16(rows, _mm256_and_si256(values, _mm256_set1_epi16(0xFF)));
-    const __m256i second = _mm256_maddubs_epi16(rows, _mm256_andnot_si256(_mm256_set1_epi16(0xFF), values));
-    const __m256i whole = _mm256_add_epi16(first, second); /* modulo 2^16, and so the difference, which is below 2^15 */
-    const __m256i lost = _mm256_sub_epi16(whole, _mm256_maddubs_epi16(rows, values));
-    const __m256i total = _mm256_loadu_si256((const void *)sum);
-    _mm256_storeu_si256((void *)sum, _mm256_add_epi32(total, _mm256_madd_epi16(lost, _mm256_set1_epi16(1))));
-}
-
 /* Adds 4 products of both 8 rows. Each pair of sums is done before the next begins: gcc would begin all, and have too few
  * registers. */
-static inline void colibri_both_w8a8(__m256i *total0, __m256i *total1, __m256i rows0, __m256i rows1, __m256i values)
+static inline void colibri_both_w8a8(__m256i *total0, __m256i *total1, __m256i rows0, __m256i rows1, int32_t quad)
 {
+    const __m256i values = _mm256_set1_epi32(quad);
     *total0 = colibri_add_w8a8(*total0, rows0, values);
     *total1 = colibri_add_w8a8(*total1, rows1, values);
     __asm__("" : "+x"(*total0), "+x"(*total1));
+}
+
+/* The sums of one input, to which the products of its parts are added. */
+COLIBRI_INSIDE void colibri_finish_w8a8(int32_t *restrict sum, __m256i total0, __m256i total1, const uint8_t *w,
+                                        const int32_t *restrict list, int32_t count)
+{
+    const __m256i shift = _mm256_set1_epi8(127);
+    for (int32_t i = 0; i < count; i++) {
+        const uint8_t *tile = w + list[2 * i] * COLIBRI_DOT_W8A8_ROWS;
+        const __m256i parts = _mm256_set1_epi32(list[2 * i + 1]);
+        total0 = colibri_add_w8a8(total0, _mm256_add_epi8(_mm256_loadu_si256((const void *)tile), shift), parts);
+        total1 = colibri_add_w8a8(total1, _mm256_add_epi8(_mm256_loadu_si256((const void *)(tile + 32)), shift), parts);
+    }
+    _mm256_storeu_si256((void *)sum, total0);
+    _mm256_storeu_si256((void *)(sum + 8), total1);
 }
 
 /* The same for 4 inputs, whose sums follow each other. Here w + 127 has no sign, for all inputs, and 127 times the sum of
@@ -130,18 +155,15 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
                                             const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
                                             const int32_t *restrict facts, int k)
 {
-    const int32_t *const steep = facts + COLIBRI_DOT_W8A8_INPUTS;
-    if (steep[0] > k / 8) {
+    const int32_t *const counts = facts + COLIBRI_DOT_W8A8_INPUTS;
+    const int most = COLIBRI_DOT_W8A8_STEEP(k);
+    if (counts[0] > most || counts[1] > most || counts[2] > most || counts[3] > most) {
         for (int input = 0; input < COLIBRI_DOT_W8A8_INPUTS; input++) {
             colibri_dot_w8a8(sum + input * COLIBRI_DOT_W8A8_ROWS, w, x[input], k);
         }
         return;
     }
     const __m256i shift = _mm256_set1_epi8(127);
-    const int8_t *const x0 = x[0];
-    const int8_t *const x1 = x[1];
-    const int8_t *const x2 = x[2];
-    const int8_t *const x3 = x[3];
     __m256i total00 = _mm256_set1_epi32(-127 * facts[0]);
     __m256i total10 = _mm256_set1_epi32(-127 * facts[1]);
     __m256i total20 = _mm256_set1_epi32(-127 * facts[2]);
@@ -151,32 +173,23 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
     __m256i total21 = total20;
     __m256i total31 = total30;
     const uint8_t *at = w;
+    const int32_t *flat = facts + COLIBRI_DOT_W8A8_FLAT(k);
     for (int i = 0; i < k; i += 4) {
         const __m256i rows0 = _mm256_add_epi8(_mm256_loadu_si256((const void *)at), shift);
         const __m256i rows1 = _mm256_add_epi8(_mm256_loadu_si256((const void *)(at + 32)), shift);
         colibri_fetch_w8a8(at, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
-        colibri_both_w8a8(&total00, &total01, rows0, rows1, colibri_four_w8a8(x0 + i));
-        colibri_both_w8a8(&total10, &total11, rows0, rows1, colibri_four_w8a8(x1 + i));
-        colibri_both_w8a8(&total20, &total21, rows0, rows1, colibri_four_w8a8(x2 + i));
-        colibri_both_w8a8(&total30, &total31, rows0, rows1, colibri_four_w8a8(x3 + i));
+        colibri_both_w8a8(&total00, &total01, rows0, rows1, flat[0]);
+        colibri_both_w8a8(&total10, &total11, rows0, rows1, flat[1]);
+        colibri_both_w8a8(&total20, &total21, rows0, rows1, flat[2]);
+        colibri_both_w8a8(&total30, &total31, rows0, rows1, flat[3]);
         at += 4 * COLIBRI_DOT_W8A8_ROWS;
+        flat += COLIBRI_DOT_W8A8_INPUTS;
     }
-    _mm256_storeu_si256((void *)sum, total00);
-    _mm256_storeu_si256((void *)(sum + 8), total01);
-    _mm256_storeu_si256((void *)(sum + 16), total10);
-    _mm256_storeu_si256((void *)(sum + 24), total11);
-    _mm256_storeu_si256((void *)(sum + 32), total20);
-    _mm256_storeu_si256((void *)(sum + 40), total21);
-    _mm256_storeu_si256((void *)(sum + 48), total30);
-    _mm256_storeu_si256((void *)(sum + 56), total31);
-    for (int32_t i = 1; i <= steep[0]; i++) {
-        const int input = steep[i] % 4;
-        const int column = steep[i] - input;
-        const __m256i values = colibri_four_w8a8(x[input] + column);
-        const uint8_t *tile = w + column * COLIBRI_DOT_W8A8_ROWS;
-        colibri_correct_w8a8(sum + input * COLIBRI_DOT_W8A8_ROWS, tile, values);
-        colibri_correct_w8a8(sum + input * COLIBRI_DOT_W8A8_ROWS + 8, tile + 32, values);
-    }
+    const int32_t *const list = counts + COLIBRI_DOT_W8A8_INPUTS;
+    colibri_finish_w8a8(sum, total00, total01, w, list, counts[0]);
+    colibri_finish_w8a8(sum + 16, total10, total11, w, list + 2 * most, counts[1]);
+    colibri_finish_w8a8(sum + 32, total20, total21, w, list + 4 * most, counts[2]);
+    colibri_finish_w8a8(sum + 48, total30, total31, w, list + 6 * most, counts[3]);
 }
 
 #endif
