@@ -206,8 +206,8 @@ def test_kernels_are_of_the_kind_of_their_runtime_function() -> None:
     linear, silu, quantise, router = kernels(made)
     assert [one.kind for one in (linear, silu, quantise, router)] == ["dot_f32", "silu_times", "quantise8", "router"]
     assert silu.runtime == "colibri_silu" and all(one.alone for one in kernels(made))
-    assert set(linear.traits) == {"each", "bias", "short"}
-    assert set(quantise.traits) == {"each", "rows", "padded", "short"}
+    assert set(linear.traits) == {"each", "bias", "short", "stores"}
+    assert set(quantise.traits) == {"each", "rows", "padded", "short", "loops"}
     assert set(router.traits) == {"each", "flag1", "short"}
 
 
@@ -224,6 +224,22 @@ def test_what_lets_the_compiler_leave_code_out() -> None:
     assert router.traits == {"each": 1, "null": 1, "flag1": 1, "flag3": 1, "ones": 2, "short": 1}
     assert quantise.traits == {"each": 1, "padded": 1, "lanes": 1, "short": 1}
     assert constant_bytes(made) == 2 * 4
+
+
+def test_loops_of_several_inputs_and_stores_are_counted() -> None:
+    def linear(rows: int) -> Instance:
+        return instance(
+            f"linear_w8a8_{rows}x16x64",
+            "for (int n = 0; n < 16; n += 16) {",
+            f"for (uint32_t i = 0; i < {rows}; i += 4) {{",
+            "colibri_dot_w8a8_inputs(sum, w, inputs + i, facts[i / 4], 64);",
+            "colibri_store_scaled(y, sum, NULL, 16);",
+            "}}",
+        )
+
+    eight, twelve = kernels(module(linear(8), linear(12)))
+    assert eight.traits == {"each": 1, "once": 1, "null": 1, "lanes": 1, "twice": 1, "loops": 2, "stores": 1}
+    assert twelve.traits == {name: one for name, one in eight.traits.items() if name != "twice"}
 
 
 def test_equal_kernels_are_one_to_the_compiler() -> None:

@@ -58,7 +58,11 @@ FAMILIES: dict[str, tuple[Options, ...]] = {
     "granitemoe-bias": (Options(Scheme.W8A8, prefill=8),),
     "llama-biases": (Options(Scheme.W4A8, prefill=4),),
     "llama4-biases-temperature": (Options(Scheme.W8A8), Options(Scheme.W8A16, prefill=4)),
-    "llama4-top2-no-norm": (Options(Scheme.W4A8, F16, prefill=4), Options(Scheme.W4A16)),
+    "llama4-top2-no-norm": (
+        Options(Scheme.W4A8, F16, prefill=4),
+        Options(Scheme.W4A16),
+        Options(Scheme.W8A8, prefill=8),
+    ),
     "olmoe-clip": (Options(Scheme.F32, prefill=4),),
     "phimoe-longrope": (Options(Scheme.W4A8, prefill=4), Options(Scheme.W8A8, drop={1: {2}})),
     "phimoe-wide-jitter": (Options(Scheme.W8A8, F16),),
@@ -145,6 +149,8 @@ def training(folder: Path) -> list[Case]:
         ]
     for scheme in map(Scheme.parse, CODINGS):
         cases += [Case(tokens["wide"], Options(scheme, prefill=4)), Case(tokens["window"], Options(scheme))]
+    for scheme in (Scheme.W8A8, Scheme.W4A8):  # whose kernels take several inputs at once
+        cases += [Case(tokens["wide"], Options(scheme, prefill=8)), Case(tokens["odd"], Options(scheme, prefill=13))]
     return [
         *cases,
         Case(tokens["narrow"], Options()),

@@ -17,6 +17,7 @@ _CALLEE = re.compile(r"\bcolibri_(?!floats\b|part_of\b|shorts\b|at\b|store|gathe
 _PLANES = re.compile(r"\bcolibri_dot_planes_a\d+\(sum, [^,]+, [^,]+, ([^,]+), .*, (\d), \d+\);")
 _SHAPE = re.compile(r"_(\d+(?:x\d+)*)(?:_|$)")
 _TILES = re.compile(r"\bn < (\d+); n \+= (\d+)")
+_LOOP = re.compile(r"for \(uint32_t i = 0; i < (\d+); i \+= (\d+)\)")
 _ONE = re.compile(r", 1(?=[,)])")
 _CONSTANT = re.compile(r", (-?[\d.][\w.+-]*)(?=[,)])")
 _PADDED = re.compile(r"_in_\d+_to_")
@@ -41,7 +42,8 @@ class Kernel:
         traits: ``each`` is 1; others say what the instance has (1) or has not (absent). ``null`` is a pointer that the
             runtime function does without, ``bits3`` and the like are the planes that a dot kernel reads, ``zero`` its
             zero points, ``outliers`` a tail of columns; ``flag1``, ``flag2``, … are those of its flags that are true,
-            ``ones`` counts its arguments that are 1, as for a loop of one turn.
+            ``twice`` tells of a loop of two turns, which compilers unroll; ``ones`` counts its arguments that are 1, as
+            for a loop of one turn, ``loops`` its own loops, ``stores`` the places where it stores sums.
         twin: instance with the same parameters and statements, which most compilers keep instead; empty for none.
         alone: whether it is the only one of its kind, apart from twins.
         varied: whether those of its kind differ in a constant that they pass on, such as the width of a norm.
@@ -153,9 +155,11 @@ def _traits(instance: Instance) -> Traits:
         **{f"flag{number}": flag == "true" for number, flag in enumerate(_FLAG.findall(text), 1)},
         "lanes": inner % _LANES == 0,
         "short": inner <= _GROUP,
+        "twice": any(int(end) == 2 * int(step) for end, step in _LOOP.findall(text)),
     }
     if planes := _PLANES.search(text):
         has |= {f"bits{planes[2]}": True, "zero": planes[1] != "NULL"}
     has["outliers"] = "colibri_gather" in text
-    ones = len(_ONE.findall(text))
-    return {name: 1.0 for name, present in has.items() if present} | ({"ones": float(ones)} if ones else {})
+    counts = {"ones": len(_ONE.findall(text)), "loops": text.count("for ("), "stores": text.count("colibri_store")}
+    amounts = {name: float(count) for name, count in counts.items() if count}
+    return {name: 1.0 for name, present in has.items() if present} | amounts
