@@ -39,19 +39,20 @@ struct share {
     double gigabytes; /* a second */
 };
 
+/* In four places at once: of one alone a processor reads less than memory can give. */
 __attribute__((target("avx2"))) static void read_all(const uint8_t *at, size_t bytes)
 {
+    const size_t count = bytes / 128;
+    const __m256i *from = (const __m256i *)(const void *)at;
     __m256i a = _mm256_setzero_si256();
     __m256i b = a;
     __m256i c = a;
     __m256i d = a;
-    const __m256i *from = (const __m256i *)(const void *)at;
-    for (size_t left = bytes / 128; left > 0; left--) {
-        a = _mm256_xor_si256(a, _mm256_load_si256(from));
-        b = _mm256_xor_si256(b, _mm256_load_si256(from + 1));
-        c = _mm256_xor_si256(c, _mm256_load_si256(from + 2));
-        d = _mm256_xor_si256(d, _mm256_load_si256(from + 3));
-        from += 4;
+    for (size_t i = 0; i < count; i++) {
+        a = _mm256_xor_si256(a, _mm256_load_si256(from + i));
+        b = _mm256_xor_si256(b, _mm256_load_si256(from + count + i));
+        c = _mm256_xor_si256(c, _mm256_load_si256(from + 2 * count + i));
+        d = _mm256_xor_si256(d, _mm256_load_si256(from + 3 * count + i));
     }
     __asm__ volatile("" : : "x"(_mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d))));
 }

@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/avx2/fetch.h"
 #include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A16_ROWS 4
@@ -36,6 +37,7 @@ COLIBRI_INSIDE void colibri_dot_w4a16(int32_t sum[COLIBRI_DOT_W4A16_ROWS], const
     __m256i total2 = _mm256_setzero_si256();
     __m256i total3 = _mm256_setzero_si256();
     for (int i = 0; i < k; i += 32) {
+        colibri_fetch_line(w);
         const __m256i first = _mm256_loadu_si256((const void *)(x + i));
         const __m256i second = _mm256_loadu_si256((const void *)(x + i + 16));
         const __m256i excess = _mm256_add_epi32(_mm256_madd_epi16(eight, first), _mm256_madd_epi16(eight, second));

@@ -6,13 +6,14 @@
  * Packing: [k / 32][4][16] bytes, 16-byte aligned at the matrix's start; byte c of a group holds column c in its low
  * and column c + 16 in its high half, each plus 8. factors: int8 [k / 32][4]. x: k values, k a multiple of 32, zero
  * padded. |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31. Weights are
- * fetched ahead, beyond the matrix's end too, which no processor minds.
+ * fetched ahead.
  */
 #ifndef COLIBRI_DOT_W4A8_H
 #define COLIBRI_DOT_W4A8_H
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/avx2/fetch.h"
 #include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W4A8_ROWS 4
@@ -47,7 +48,7 @@ COLIBRI_INSIDE void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const u
     __m256i total01 = _mm256_setzero_si256();
     __m256i total23 = _mm256_setzero_si256();
     for (int i = 0; i < k; i += 32) {
-        _mm_prefetch((const char *)((uintptr_t)w + 2048), _MM_HINT_T0); /* a number: it may lie beyond the matrix */
+        colibri_fetch_line(w);
         const __m256i first = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(x + i)));
         const __m256i second = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(x + i + 16)));
         const __m256i excess =

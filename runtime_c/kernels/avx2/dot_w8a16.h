@@ -9,6 +9,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/avx2/fetch.h"
 #include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A16_ROWS 4
@@ -28,6 +29,7 @@ COLIBRI_INSIDE void colibri_dot_w8a16(int32_t sum[COLIBRI_DOT_W8A16_ROWS], const
     __m256i total2 = _mm256_setzero_si256();
     __m256i total3 = _mm256_setzero_si256();
     for (int i = 0; i < k; i += 16) {
+        colibri_fetch_line(w);
         const __m256i values = _mm256_loadu_si256((const void *)(x + i));
         total0 = colibri_add_w8a16(total0, w, values);
         total1 = colibri_add_w8a16(total1, w + 16, values);

@@ -3,14 +3,14 @@
  * A 32-bit lane is a row. vpmaddubsw wants one unsigned factor: w x = (w with the sign of x) |x|. Its 16-bit sums of two
  * products cannot saturate, since |w|, |x| <= 127: 2 * 127 * 127 < 2^15.
  * Packing: [k / 4][16][4] int8, 16-byte aligned at the matrix's start. x: k values, k a multiple of 4, zero padded.
- * 127 * 127 * k < 2^31: no sum overflows, in any order. Weights are fetched ahead, beyond the matrix's end too, which
- * no processor minds.
+ * 127 * 127 * k < 2^31: no sum overflows, in any order. Weights are fetched ahead.
  */
 #ifndef COLIBRI_DOT_W8A8_H
 #define COLIBRI_DOT_W8A8_H
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/avx2/fetch.h"
 #include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A8_ROWS 16
@@ -35,19 +35,33 @@ static inline __m256i colibri_add_w8a8(__m256i total, __m256i magnitudes, __m256
     return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
+/* Adds 4 products of all rows. */
+COLIBRI_INSIDE void colibri_step_w8a8(__m256i *total0, __m256i *total1, const uint8_t *w, const int8_t *x)
+{
+    const __m256i values = colibri_four_w8a8(x);
+    const __m256i magnitudes = _mm256_abs_epi8(values);
+    const __m256i rows0 = _mm256_loadu_si256((const void *)w);
+    const __m256i rows1 = _mm256_loadu_si256((const void *)(w + 32));
+    *total0 = colibri_add_w8a8(*total0, magnitudes, _mm256_sign_epi8(rows0, values));
+    *total1 = colibri_add_w8a8(*total1, magnitudes, _mm256_sign_epi8(rows1, values));
+}
+
 COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
                                      const int8_t *restrict x, int k)
 {
     __m256i total0 = _mm256_setzero_si256();
     __m256i total1 = _mm256_setzero_si256();
-    for (int i = 0; i < k; i += 4) {
-        const __m256i values = colibri_four_w8a8(x + i);
-        const __m256i magnitudes = _mm256_abs_epi8(values);
-        const __m256i rows0 = _mm256_loadu_si256((const void *)w);
-        const __m256i rows1 = _mm256_loadu_si256((const void *)(w + 32));
-        colibri_fetch_w8a8(w, 2048);
-        total0 = colibri_add_w8a8(total0, magnitudes, _mm256_sign_epi8(rows0, values));
-        total1 = colibri_add_w8a8(total1, magnitudes, _mm256_sign_epi8(rows1, values));
+    int i = 0;
+    for (; i + 16 <= k; i += 16) {
+        colibri_fetch_ahead(w);
+        colibri_step_w8a8(&total0, &total1, w, x + i);
+        colibri_step_w8a8(&total0, &total1, w + 64, x + i + 4);
+        colibri_step_w8a8(&total0, &total1, w + 128, x + i + 8);
+        colibri_step_w8a8(&total0, &total1, w + 192, x + i + 12);
+        w += 16 * COLIBRI_DOT_W8A8_ROWS;
+    }
+    for (; i < k; i += 4) {
+        colibri_step_w8a8(&total0, &total1, w, x + i);
         w += 4 * COLIBRI_DOT_W8A8_ROWS;
     }
     _mm256_storeu_si256((void *)sum, total0);

@@ -4,13 +4,14 @@
  * overflow.
  * Packing: [k / 4][32][4] bytes, each a weight plus 128, 16-byte aligned at the matrix's start. x: k values, k a multiple
  * of 4, zero padded. |w| <= 127 and |x| <= qmax of the op, chosen so that 127 * 127 * k < 2^31. Weights are fetched
- * ahead, beyond the matrix's end too, which no processor minds.
+ * ahead.
  */
 #ifndef COLIBRI_DOT_W8A8_H
 #define COLIBRI_DOT_W8A8_H
 
 #include <immintrin.h>
 #include <stdint.h>
+#include "kernels/avx2/fetch.h"
 #include "kernels/portable/shared.h"
 
 #define COLIBRI_DOT_W8A8_ROWS 32
@@ -51,8 +52,8 @@ COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const u
     __m512i total1 = total0;
     for (int i = 0; i < k; i += 4) {
         const __m512i values = colibri_four_w8a8(x + i);
-        colibri_fetch_w8a8(w, 2048);
-        colibri_fetch_w8a8(w + 64, 2048);
+        colibri_fetch_line(w);
+        colibri_fetch_line(w + 64);
         total0 = _mm512_dpbusd_epi32(total0, _mm512_loadu_si512(w), values);
         total1 = _mm512_dpbusd_epi32(total1, _mm512_loadu_si512(w + 64), values);
         w += 4 * COLIBRI_DOT_W8A8_ROWS;
