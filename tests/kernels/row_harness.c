@@ -109,6 +109,47 @@ static int rows_of_floats(int width)
     return differ(y[0], y[1], count) ? __LINE__ : 0;
 }
 
+/* Gates near the ends of what e^x takes, too. */
+static int rows_of_experts(int width)
+{
+    static const float ends[] = {87.0f, 88.0f, -87.0f, -88.0f, 88.5f, -104.0f, 0x1p-30f, -16.6f, 0.0f};
+    fill(w, width, draw(4));
+    for (int i = 0; i < width; i++) {
+        w[i] = draw(3) ? w[i] * 8.0f : ends[draw(9)] + number() * (draw(2) ? 0x1p-18f : 0.25f);
+    }
+    for (int side = 0; side < 2; side++) {
+        for (int i = 0; i < width; i++) {
+            y[side][i] = x[i];
+        }
+    }
+    portable_silu_times(y[0], w, (uint32_t)width);
+    own_silu_times(y[1], w, (uint32_t)width);
+    if (differ(y[0], y[1], width)) {
+        return __LINE__;
+    }
+    portable_add(y[0], x, width);
+    own_add(y[1], x, width);
+    if (differ(y[0], y[1], width)) {
+        return __LINE__;
+    }
+    const int first = (int)draw(2);
+    const float weight = number();
+    portable_combine(y[0], w, weight, first, width);
+    own_combine(y[1], w, weight, first, width);
+    if (differ(y[0], y[1], width)) {
+        return __LINE__;
+    }
+    const uint32_t heads = 1 + draw(3);
+    const uint32_t head_dim = (uint32_t)width / heads / 2 * 2;
+    if (4 * head_dim > WIDEST) {
+        return 0;
+    }
+    fill(w, WIDEST, 0);
+    portable_rope(y[0], w, w + 2 * head_dim, heads, head_dim);
+    own_rope(y[1], w, w + 2 * head_dim, heads, head_dim);
+    return differ(y[0], y[1], width) ? __LINE__ : 0;
+}
+
 static int attention(uint32_t width, uint32_t at)
 {
     const uint32_t count = 1 + draw(POSITIONS);
@@ -139,6 +180,39 @@ static int attention(uint32_t width, uint32_t at)
     return differ(y[0], y[1], (int)width) ? __LINE__ : 0;
 }
 
+/* Some positions of a whole op, whose states are a ring or chunks. */
+static int attention_op(uint32_t width)
+{
+    static int8_t states[2][2][POSITIONS * KV_HEADS * WIDEST];
+    static uint16_t scales[2][2][POSITIONS * KV_HEADS];
+    const uint32_t heads = KV_HEADS * (1 + draw(3));
+    const uint32_t head_dim = 1 + draw(width / heads + 1);
+    const uint32_t capacity = 1 + draw(POSITIONS);
+    const int chunked = (int)draw(2);
+    const float *const sinks = draw(2) ? x + 1 : NULL;
+    if (heads * head_dim > WIDEST) {
+        return 0;
+    }
+    for (uint32_t position = 0; position < capacity + 5; position += 1 + draw(2)) {
+        fill(w, WIDEST, draw(4));
+        portable_attention(y[0], x, w, w + 1, states[0][0], scales[0][0], states[0][1], scales[0][1], sums[0], bytes[0],
+                           sinks, position, heads, head_dim, capacity, chunked);
+        own_attention(y[1], x, w, w + 1, states[1][0], scales[1][0], states[1][1], scales[1][1], sums[1], bytes[1],
+                      sinks, position, heads, head_dim, capacity, chunked);
+        if (differ(y[0], y[1], (int)(heads * head_dim)) || unlike(states[0], states[1], sizeof states[0]) ||
+            unlike(scales[0], scales[1], sizeof scales[0])) {
+            return __LINE__;
+        }
+    }
+    for (int i = 0; i < POSITIONS; i++) {
+        sums[0][i] = sums[1][i];
+    }
+    for (int i = 0; i < WIDEST; i++) {
+        bytes[0][i] = bytes[1][i];
+    }
+    return 0;
+}
+
 int main(void)
 {
     for (int turn = 0; turn < TURNS; turn++) {
@@ -147,7 +221,9 @@ int main(void)
         fill(x, width, draw(4));
         int line = rows_to_integers(width, at);
         line = line ? line : rows_of_floats(width);
+        line = line ? line : rows_of_experts(width);
         line = line ? line : attention((uint32_t)width, (uint32_t)at);
+        line = line || turn % 8 ? line : attention_op((uint32_t)width);
         if (line != 0) {
             port_exit(line);
         }

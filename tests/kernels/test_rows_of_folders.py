@@ -16,7 +16,8 @@ from colibri.passes.kernels import KernelSet
 from colibri.paths import data_folder
 
 HERE = Path(__file__).parent
-STEMS = ("rows_int8", "quantise", "linear", "rms_norm", "softmax_int8")
+STEMS = ("rows_int8", "quantise", "linear", "rms_norm", "softmax_int8", "attention_int8")
+STEMS += ("float32", "add", "experts", "rope")
 FOLDERS = [
     folder
     for folder in BOARDS
@@ -40,6 +41,7 @@ def program(folder: str, tmp_path: Path, harness: str) -> Path:
         found = sorted((kernels.folder(stem) == "portable", stem != "rows_int8", stem) for stem in STEMS)
         headers = [option for _, _, stem in found for option in ("-include", str(kernels.path(stem)))]
         objects.append(tmp_path / f"{name}.o")
+        headers += ["-DWHOLE_ROWS"] if kernels.whole_rows else []
         compile_one = [compiler, *flags, *headers, f"-DROW(name)={name}_##name", "-c", str(HERE / "row_kernels.c")]
         subprocess.run([*compile_one, "-o", str(objects[-1])], check=True)
     (tmp_path / "row_harness.c").write_text(harness)

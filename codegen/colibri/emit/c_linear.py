@@ -79,7 +79,14 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stri
         )
     whole = not form.floating and wanted.whole and layout.bias < 0 and not layout.tail_count
     if whole and c.whole_tiles(layout) and not c.op.shared:
-        body = [*before, *each.loop([_whole_call(c, layout, stem, each.at("y", n), operands, each.element("x_scale"))])]
+        steps = [_whole_call(c, layout, stem, each.at("y", n), operands, each.element("x_scale"))]
+        if wanted.between:
+            before = [f"int32_t between[{c.extent('between', layout.padded_k // GROUP * wanted.between)}];"]
+            steps = [
+                f"colibri_sum_groups_between(between, {x}, {padded_k});",
+                _whole_call(c, layout, stem, each.at("y", n), ["between"], each.element("x_scale")),
+            ]
+        body = [*before, *each.loop(steps)]
     else:
         body = [
             *before,

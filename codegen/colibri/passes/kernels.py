@@ -32,6 +32,7 @@ class Tile:
         inputs: how many inputs its header can multiply a tile with at once.
         facts: bytes a column that another function tells that one of the inputs, once for all tiles; 0 for none.
         whole: whether its header has a function for a whole matrix of whole tiles, that stores scaled sums, too.
+        between: words of 32 activations with their sum, if that function takes those in place of both; else 0.
     """
 
     rows: int
@@ -42,6 +43,7 @@ class Tile:
     inputs: int = 1
     facts: int = 0
     whole: bool = False
+    between: int = 0
 
 
 class KernelSet:

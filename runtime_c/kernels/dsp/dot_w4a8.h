@@ -10,6 +10,7 @@
 #ifndef COLIBRI_DOT_W4A8_H
 #define COLIBRI_DOT_W4A8_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "kernels/dsp/group_sums.h"
 #include "kernels/dsp/store_grouped.h"
@@ -27,15 +28,14 @@
     "smlad %[c], %[t], " x ", " c "\n\t"     \
     "and " w ", " w ", #0x000F000F\n\t"      \
     "smlad %[a], " w ", " x ", %[a]\n\t"
-#define COLIBRI_W4A8_X "ldrd %[x0], %[x1], [%[x]], #8\n\t"
-#define COLIBRI_W4A8_W "ldmia %[w]!, {r4, r5, r6}\n\t" /* a fourth would leave clang, with its frame pointer, too few */
-#define COLIBRI_W4A8_0(w) COLIBRI_W4A8_ADD(w, "%[x0]", "%[cd]", "%[c]")
-#define COLIBRI_W4A8_1(w) COLIBRI_W4A8_ADD(w, "%[x1]", "%[cd]", "%[c]")
-/* Twelve columns; first: what adds two. */
-#define COLIBRI_W4A8_TWELVE(first)                               \
-    COLIBRI_W4A8_X COLIBRI_W4A8_W first COLIBRI_W4A8_1("r5")     \
-    COLIBRI_W4A8_X COLIBRI_W4A8_0("r6") COLIBRI_W4A8_W COLIBRI_W4A8_1("r4") \
-    COLIBRI_W4A8_X COLIBRI_W4A8_0("r5") COLIBRI_W4A8_1("r6")
+/* Eight columns; first: what adds the first two. */
+#define COLIBRI_W4A8_EIGHT(first)                                                  \
+    "ldrd %[x0], %[x1], [%[x]], #8\n\t"                                            \
+    "ldmia %[w]!, {r4, r5, r6, r8}\n\t"                                            \
+    first COLIBRI_W4A8_NEXT("r5", "%[x1]")                                         \
+    "ldrd %[x0], %[x1], [%[x]], #8\n\t"                                            \
+    COLIBRI_W4A8_NEXT("r6", "%[x0]") COLIBRI_W4A8_NEXT("r8", "%[x1]")
+#define COLIBRI_W4A8_NEXT(w, x) COLIBRI_W4A8_ADD(w, x, "%[cd]", "%[c]")
 
 /* sum plus the group's products with its factors: halves of registers. */
 #define COLIBRI_W4A8_COMBINE              \
@@ -49,30 +49,37 @@
     "smlabt r8, %[d], %[t], r8\n\t"       \
     "stmia %[sum], {r4, r5, r6, r8}"
 
-/* Adds to sum; all pointers end behind what they point to. */
+/* Adds to sum; all pointers end behind what they point to. sums: NULL where x has them between its groups, as
+ * `colibri_sum_groups_between` makes it. */
 COLIBRI_INSIDE void colibri_add_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict *restrict weights,
                                      const uint8_t *restrict *restrict scales, const int16_t *restrict x,
                                      const int32_t *restrict sums, int k)
 {
     const uint8_t *restrict w = *weights;
     const uint8_t *restrict factors = *scales;
-    const int16_t *const end = x + k;
+    const int16_t *const end = x + (sums == NULL ? k / 32 * 36 : k);
     do {
-        uint32_t a = (uint32_t)*sums++;
-        uint32_t all = a + (a << 4) + (a << 8);
+        uint32_t a;
+        uint32_t all;
+        if (sums == NULL) {
+            __asm__("ldrd %0, %1, [%2], #8" : "=&r"(a), "=&r"(all), "+r"(x) : : "memory");
+        } else {
+            a = (uint32_t)*sums++;
+            all = a + (a << 4) + (a << 8);
+        }
         uint32_t cd;
         uint32_t c;
         uint32_t t;
         uint32_t x0;
         uint32_t x1;
-        __asm__(COLIBRI_W4A8_TWELVE(COLIBRI_W4A8_ADD("r4", "%[x0]", "%[a]", "%[a]"))
-                    COLIBRI_W4A8_TWELVE(COLIBRI_W4A8_0("r4")) COLIBRI_W4A8_X COLIBRI_W4A8_W COLIBRI_W4A8_0("r4")
-                        COLIBRI_W4A8_1("r5") COLIBRI_W4A8_X COLIBRI_W4A8_0("r6")
-                "ldr r4, [%[w]], #4\n\t" COLIBRI_W4A8_1("r4")
+        __asm__(COLIBRI_W4A8_EIGHT(COLIBRI_W4A8_ADD("r4", "%[x0]", "%[a]", "%[a]"))
+                COLIBRI_W4A8_EIGHT(COLIBRI_W4A8_NEXT("r4", "%[x0]"))
+                COLIBRI_W4A8_EIGHT(COLIBRI_W4A8_NEXT("r4", "%[x0]"))
+                COLIBRI_W4A8_EIGHT(COLIBRI_W4A8_NEXT("r4", "%[x0]"))
                 : [all] "+r"(all), [cd] "=&r"(cd), [a] "+r"(a), [c] "=&r"(c), [w] "+r"(w), [x] "+r"(x), [t] "=&r"(t),
                   [x0] "=&r"(x0), [x1] "=&r"(x1)
                 :
-                : "r4", "r5", "r6", "memory");
+                : "r4", "r5", "r6", "r8", "memory");
         const int32_t b = (int32_t)(all - a - (cd << 8)) >> 4;
         const int32_t d = (int32_t)(cd - c) >> 4;
         __asm__ volatile(COLIBRI_W4A8_COMBINE
@@ -94,17 +101,19 @@ COLIBRI_ASSEMBLY void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const
     colibri_add_w4a8(sum, &w, &factors, x, sums, k);
 }
 
-/* y = ((float)sum * row_scale) * x_scale of n rows, a multiple of 4; row_scale: upper 16 bits of fp32, 4-byte aligned. */
+/* y = ((float)sum * row_scale) * x_scale of n rows, a multiple of 4; row_scale: upper 16 bits of fp32, 4-byte aligned.
+ * x: with sums between its groups. */
 COLIBRI_ASSEMBLY void colibri_linear_w4a8(float *restrict y, const uint8_t *restrict w, const uint8_t *restrict factors,
-                                          const uint16_t *restrict row_scale, const int16_t *restrict x,
-                                          const int32_t *restrict sums, const float *restrict x_scale, int k, int n)
+                                          const uint16_t *restrict row_scale, const int32_t *restrict x,
+                                          const float *restrict x_scale, int k, int n)
 {
     const colibri_two *restrict scales = (const void *)row_scale;
     const float *const end = y + n;
+    const float scale = *x_scale;
     while (y != end) {
         int32_t sum[COLIBRI_DOT_W4A8_ROWS] = {0};
-        colibri_add_w4a8(sum, &w, &factors, x, sums, k);
-        colibri_store_four(y, sum, scales[0], scales[1], *x_scale);
+        colibri_add_w4a8(sum, &w, &factors, (const void *)x, NULL, k);
+        colibri_store_four(y, sum, scales[0], scales[1], scale);
         scales += 2;
         y += COLIBRI_DOT_W4A8_ROWS;
     }

@@ -6,7 +6,7 @@
 #ifndef COLIBRI_ROWS_INT8_H
 #define COLIBRI_ROWS_INT8_H
 
-#include <arm_acle.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/portable/shared.h"
@@ -29,15 +29,16 @@ static inline int colibri_are_words(const void *x, const void *rows, uint32_t st
     "smlad %[" sum "], %[t], %[even], %[" sum "]\n\t"   \
     "smlad %[" sum "], %[four], %[odd], %[" sum "]\n\t"
 
-/* Four rows of words are added to their sums; x: columns 0 and 2 of four in a word, columns 1 and 3 in the next. */
+/* Four rows of words; x: columns 0 and 2 of four in a word, columns 1 and 3 in the next. The first columns are assigned,
+ * more are added. */
 COLIBRI_INSIDE void colibri_dot_four_rows(int32_t *restrict sums, const int32_t *restrict x, const int32_t *end,
-                                          const int8_t *restrict row, uint32_t stride)
+                                          const int8_t *restrict row, uint32_t stride, bool more)
 {
     const int8_t *restrict third = row + 2 * stride;
-    int32_t sum0 = sums[0];
-    int32_t sum1 = sums[1];
-    int32_t sum2 = sums[2];
-    int32_t sum3 = sums[3];
+    int32_t sum0 = more ? sums[0] : 0;
+    int32_t sum1 = more ? sums[1] : 0;
+    int32_t sum2 = more ? sums[2] : 0;
+    int32_t sum3 = more ? sums[3] : 0;
     while (x != end) {
         int32_t four;
         int32_t t;
@@ -61,7 +62,7 @@ COLIBRI_INSIDE void colibri_dot_four_rows(int32_t *restrict sums, const int32_t 
 /* Columns of all whole fours of rows; x of words. */
 COLIBRI_INSIDE void colibri_dot_rows_of_words(int32_t *restrict sums, const int8_t *restrict x,
                                               const int8_t *restrict rows, uint32_t stride, uint32_t count,
-                                              uint32_t width)
+                                              uint32_t width, bool more)
 {
     const colibri_four *const words = (const void *)x;
     int32_t wide[COLIBRI_ROWS_AT_ONCE / 2];
@@ -72,7 +73,7 @@ COLIBRI_INSIDE void colibri_dot_rows_of_words(int32_t *restrict sums, const int8
                 : "r"(words[i]));
     }
     for (uint32_t done = 0; done < count; done += 4) {
-        colibri_dot_four_rows(sums + done, wide, wide + width / 2, rows + done * stride, stride);
+        colibri_dot_four_rows(sums + done, wide, wide + width / 2, rows + done * stride, stride, more);
     }
 }
 
@@ -82,13 +83,10 @@ COLIBRI_ASSEMBLY void colibri_dot_rows_int8(int32_t *restrict sums, const int8_t
                                             uint32_t width)
 {
     const uint32_t fours = colibri_are_words(x, rows, stride, width) ? count & ~3u : 0;
-    for (uint32_t i = 0; i < count; i++) {
-        sums[i] = 0;
-    }
-    for (uint32_t from = 0; from < width; from += COLIBRI_ROWS_AT_ONCE) {
+    for (uint32_t from = 0; fours != 0 && from < width; from += COLIBRI_ROWS_AT_ONCE) {
         const uint32_t left = width - from;
         colibri_dot_rows_of_words(sums, x + from, rows + from, stride, fours,
-                                  left < COLIBRI_ROWS_AT_ONCE ? left & ~3u : COLIBRI_ROWS_AT_ONCE);
+                                  left < COLIBRI_ROWS_AT_ONCE ? left : COLIBRI_ROWS_AT_ONCE, from != 0);
     }
     for (uint32_t i = fours; i < count; i++) {
         int32_t sum = 0;
@@ -99,45 +97,51 @@ COLIBRI_ASSEMBLY void colibri_dot_rows_int8(int32_t *restrict sums, const int8_t
     }
 }
 
-/* Four columns of pairs of rows, of words, and of a last one. */
-static inline void colibri_sum_four_columns(int32_t sum[4], const colibri_four *restrict weights,
-                                            const int8_t *restrict row, uint32_t stride, uint32_t count)
+/* Four columns of two rows, which weigh as the halves of a register say. */
+#define COLIBRI_ROWS_SUM(weights)                            \
+    "ldr %[other], [%[row], %[stride]]\n\t"                  \
+    "ldr %[one], [%[row]]\n\t"                               \
+    "add %[row], %[row], %[stride], lsl #1\n\t"              \
+    "pkhbt %[t], %[one], %[other], lsl #16\n\t"              \
+    "pkhtb %[other], %[other], %[one], asr #16\n\t"          \
+    "sxtb16 %[one], %[t]\n\t"                                \
+    "smlad %[sum0], %[one], %[" weights "], %[sum0]\n\t"     \
+    "sxtb16 %[one], %[t], ror #8\n\t"                        \
+    "smlad %[sum1], %[one], %[" weights "], %[sum1]\n\t"     \
+    "sxtb16 %[one], %[other]\n\t"                            \
+    "smlad %[sum2], %[one], %[" weights "], %[sum2]\n\t"     \
+    "sxtb16 %[one], %[other], ror #8\n\t"                    \
+    "smlad %[sum3], %[one], %[" weights "], %[sum3]\n\t"
+
+/* Four columns of fours of rows, of words, and of up to three last ones. */
+COLIBRI_INSIDE void colibri_sum_four_columns(int32_t sum[4], const colibri_four *restrict weights,
+                                             const int8_t *restrict row, uint32_t stride, uint32_t count)
 {
-    const colibri_four *const end = weights + count / 2;
+    const colibri_four *const end = weights + count / 4 * 2;
     int32_t sum0 = 0;
     int32_t sum1 = 0;
     int32_t sum2 = 0;
     int32_t sum3 = 0;
     while (weights != end) {
         uint32_t two;
+        uint32_t more;
         uint32_t one;
         uint32_t other;
         uint32_t t;
-        __asm__("ldr %[other], [%[row], %[stride]]\n\t"
-                "ldr %[one], [%[row]]\n\t"
-                "ldr %[two], [%[weights]], #4\n\t"
-                "add %[row], %[row], %[stride], lsl #1\n\t"
-                "pkhbt %[t], %[one], %[other], lsl #16\n\t"
-                "pkhtb %[other], %[other], %[one], asr #16\n\t"
-                "sxtb16 %[one], %[t]\n\t"
-                "smlad %[sum0], %[one], %[two], %[sum0]\n\t"
-                "sxtb16 %[one], %[t], ror #8\n\t"
-                "smlad %[sum1], %[one], %[two], %[sum1]\n\t"
-                "sxtb16 %[one], %[other]\n\t"
-                "smlad %[sum2], %[one], %[two], %[sum2]\n\t"
-                "sxtb16 %[one], %[other], ror #8\n\t"
-                "smlad %[sum3], %[one], %[two], %[sum3]"
+        __asm__("ldrd %[two], %[more], [%[weights]], #8\n\t" COLIBRI_ROWS_SUM("two") COLIBRI_ROWS_SUM("more")
                 : [sum0] "+r"(sum0), [sum1] "+r"(sum1), [sum2] "+r"(sum2), [sum3] "+r"(sum3), [row] "+r"(row),
-                  [weights] "+r"(weights), [two] "=&r"(two), [one] "=&r"(one), [other] "=&r"(other), [t] "=&r"(t)
+                  [weights] "+r"(weights), [two] "=&r"(two), [more] "=&r"(more), [one] "=&r"(one),
+                  [other] "=&r"(other), [t] "=&r"(t)
                 : [stride] "r"(stride)
                 : "memory");
     }
-    if ((count & 1) != 0) {
-        const int32_t weight = (int32_t)(*weights & 0xFFFF);
+    for (uint32_t i = 0; i < (count & 3); i++) {
+        const int32_t weight = (int32_t)(weights[i / 2] >> (16 * (i & 1)) & 0xFFFF);
         sum0 += row[0] * weight;
         sum1 += row[1] * weight;
         sum2 += row[2] * weight;
         sum3 += row[3] * weight;
+        row += stride;
     }
     sum[0] = sum0;
     sum[1] = sum1;

@@ -56,11 +56,12 @@ static inline int32_t colibri_aligned_int8(int32_t sum, uint16_t scale, uint32_t
     return colibri_shift_signed(sum * colibri_scale_int(scale), power - colibri_scale_power(scale));
 }
 
-/* As there, but weight i is in the upper half of word i / 2 where i is odd, else in the lower half. */
-COLIBRI_SHARED colibri_softmax_int8 colibri_weights_int8(int32_t *restrict scores, const uint16_t *restrict scales,
-                                                         uint32_t stride, uint32_t count)
+/* Weights as there, with the largest exponent of the scales given, but weight i is in the upper half of word i / 2 where i
+ * is odd, else in the lower half. */
+COLIBRI_SHARED colibri_softmax_int8 colibri_weights_power_int8(int32_t *restrict scores,
+                                                               const uint16_t *restrict scales, uint32_t stride,
+                                                               uint32_t count, uint32_t power)
 {
-    const uint32_t power = colibri_largest_power(scales, stride, count);
     uint64_t total = 0;
     uint64_t sum = 0;
     uint32_t top = 0;
@@ -95,6 +96,12 @@ COLIBRI_SHARED colibri_softmax_int8 colibri_weights_int8(int32_t *restrict score
     const float whole = (float)(int32_t)(total >> 23);
     const float part = (float)(int32_t)(total & 0x7FFFFF) * 0x1p-23f;
     return (colibri_softmax_int8){whole + part, (int32_t)(power + shift)};
+}
+
+static inline colibri_softmax_int8 colibri_weights_int8(int32_t *restrict scores, const uint16_t *restrict scales,
+                                                        uint32_t stride, uint32_t count)
+{
+    return colibri_weights_power_int8(scores, scales, stride, count, colibri_largest_power(scales, stride, count));
 }
 
 #endif

@@ -24,6 +24,8 @@ static inline void colibri_store_four(float *restrict y, const int32_t *restrict
 #ifdef COLIBRI_HAS_FPU
     __asm__ volatile(
         "vldmia %[sum], {s0, s1, s2, s3}\n\t"
+        "bfc %[scale1], #0, #16\n\t"
+        "bfc %[scale3], #0, #16\n\t"
         "vmov s4, s5, %[scale0], %[scale1]\n\t"
         "vmov s6, s7, %[scale2], %[scale3]\n\t"
         "vcvt.f32.s32 s0, s0\n\t"
@@ -39,9 +41,8 @@ static inline void colibri_store_four(float *restrict y, const int32_t *restrict
         "vmul.f32 s2, s2, %[x_scale]\n\t"
         "vmul.f32 s3, s3, %[x_scale]\n\t"
         "vstmia %[y], {s0, s1, s2, s3}"
-        :
-        : [y] "r"(y), [sum] "r"(sum), [scale0] "r"(scale01 << 16), [scale1] "r"(scale01 & 0xFFFF0000),
-          [scale2] "r"(scale23 << 16), [scale3] "r"(scale23 & 0xFFFF0000), [x_scale] "t"(x_scale)
+        : [scale1] "+r"(scale01), [scale3] "+r"(scale23)
+        : [y] "r"(y), [sum] "r"(sum), [scale0] "r"(scale01 << 16), [scale2] "r"(scale23 << 16), [x_scale] "t"(x_scale)
         : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "memory");
 #else
     y[0] = ((float)sum[0] * colibri_from_bits((int32_t)(scale01 << 16))) * x_scale;
