@@ -4,7 +4,8 @@
 #undef __x86_64__
 #undef __aarch64__
 #include "kernels/portable/float32.h"
-#include "kernels/portable/soft_add.h"
+#include "kernels/portable/soft_float.h"
+#include "kernels/portable/soft_float32.h"
 #include "kernels/portable/soft_quantise.h"
 #include "kernels/portable/soft_store_grouped.h"
 
@@ -51,6 +52,22 @@ void test_soft_add(float *y, const float *a, const float *b, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         y[i] = colibri_soft_add(a[i], b[i]);
     }
+}
+
+void test_soft_divide(float *y, const float *a, const float *b, uint32_t count);
+
+void test_soft_divide(float *y, const float *a, const float *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        y[i] = colibri_soft_divide(a[i], b[i]);
+    }
+}
+
+void test_soft_silu_times(float *up, const float *gate, uint32_t count);
+
+void test_soft_silu_times(float *up, const float *gate, uint32_t count)
+{
+    colibri_silu_times(up, gate, count);
 }
 
 void test_soft_store_grouped(float *y, const int32_t *sum, const uint16_t *row_scale, float x_scale, int32_t count);

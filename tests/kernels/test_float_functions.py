@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_library import Kernels, same_bits
 
-from colibri.graph.float32 import ACTIVATIONS, F16_MAX, clamped, exp, nearest, to_f16
+from colibri.graph.float32 import ACTIVATIONS, F16_MAX, clamped, exp, nearest, silu, to_f16
 
 # Every 1021st of all bit patterns: each exponent, both signs, denormals, infinities and NaNs among them.
 PATTERNS = np.arange(0, 1 << 32, 1021, dtype=np.uint64).astype(np.uint32).view(np.float32)
@@ -53,8 +53,8 @@ def test_soft_square_root_of_denormals(kernels: Kernels) -> None:
     assert same_bits(kernels.each("soft_sqrt", x), np.sqrt(x))
 
 
-@pytest.mark.parametrize("name", ["soft_multiply", "soft_add"])
-def test_soft_product_and_sum(kernels: Kernels, name: str) -> None:
+@pytest.mark.parametrize("name", ["soft_multiply", "soft_add", "soft_divide"])
+def test_soft_arithmetic(kernels: Kernels, name: str) -> None:
     """Of numbers of all magnitudes, of every kind with every kind, of neighbours, half way between floats, and of sums
     that cancel."""
     rng = np.random.default_rng(0)
@@ -73,7 +73,19 @@ def test_soft_product_and_sum(kernels: Kernels, name: str) -> None:
     ):
         got = np.empty(a.shape, np.float32)
         kernels.call(name, got, np.ascontiguousarray(a), np.ascontiguousarray(b), a.size)
-        assert same_bits(got, a * b if name == "soft_multiply" else a + b)
+        want = {"soft_multiply": np.multiply, "soft_add": np.add, "soft_divide": np.divide}[name](a, b)
+        assert same_bits(got, want)
+
+
+def test_soft_silu_times(kernels: Kernels) -> None:
+    """Where 1 + e^-x is 1, e^-x, or between, and where e^-x is at its bounds."""
+    near = np.linspace(-18, 18, 300_001).astype(np.float32)
+    wide = np.linspace(-110, 110, 100_001).astype(np.float32)
+    for gate in (SWEEP, near, wide, SPECIAL):
+        up = np.random.default_rng(2).standard_normal(gate.size).astype(np.float32)
+        got = up.copy()
+        kernels.call("soft_silu_times", got, np.ascontiguousarray(gate), gate.size)
+        assert same_bits(got, silu(gate) * up)
 
 
 @pytest.mark.parametrize("x_scale", [0.0, 1e-3, 0.7, 1e30, 1e-38])

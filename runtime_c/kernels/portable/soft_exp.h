@@ -17,38 +17,57 @@ static inline uint32_t colibri_soft_least(uint32_t a, uint32_t b)
     return b + (apart & -(apart >> 31));
 }
 
-/* value / 2^shift, rounded to nearest, ties to even; 1 <= shift <= 31. */
+/* By how much a is above b, or 0; both below 2^31. */
+static inline uint32_t colibri_soft_above(uint32_t a, uint32_t b)
+{
+    const uint32_t apart = a - b;
+    return apart & ~-(apart >> 31);
+}
+
+/* value / 2^shift, rounded to nearest, ties to even; 1 <= shift <= 31, and value below 2^32 - 2^(shift - 1). */
 static inline uint32_t colibri_soft_round(uint32_t value, uint32_t shift)
 {
-    const uint32_t whole = value >> shift;
-    const uint32_t rest = value << (32 - shift);
-    return whole + (rest + (whole & 1) > 0x80000000u);
+    return (value + ((1u << shift >> 1) - 1) + (value >> shift & 1)) >> shift;
+}
+
+/* The same of any value, by 8 bits: the bit below decides, if one behind it or the last one of the result is set. */
+static inline uint32_t colibri_soft_round_byte(uint32_t value)
+{
+    return (value >> 8) + ((value >> 7) & ((value & 0x17F) != 0));
 }
 
 /* The product of two significands of 24 bits: its upper 31 or 32 bits, the last one set if more bits follow. */
 static inline uint32_t colibri_soft_product(uint32_t a, uint32_t b)
 {
+#if defined(__thumb__) && !defined(__thumb2__)
+    /* By halves: Armv6-M has no product of 64 bits. */
+    const uint32_t low = (a & 0xFFFF) * (b & 0xFFFF);
+    const uint32_t middle = (a >> 16) * (b & 0xFFFF) + (a & 0xFFFF) * (b >> 16);
+    return ((low >> 16) + middle + ((a >> 16) * (b >> 16) << 16)) | ((low & 0xFFFF) != 0);
+#else
     const uint64_t product = (uint64_t)a * b;
     return (uint32_t)(product >> 16) | ((product & 0xFFFF) != 0);
+#endif
 }
 
-/* p * r + c, of positive p and c as fp32 bits, where |p * r| is at most half of c.
- *
- * r: its magnitude as fp32 bits, and its sign as a mask. */
-static inline uint32_t colibri_soft_step(uint32_t p, uint32_t r, uint32_t minus, uint32_t c)
+/* 24 bits of such a product, whose upper part is below 2^32 - 2^7; top: whether it has 32 bits. */
+static inline uint32_t colibri_soft_top_bits(uint32_t product, uint32_t top)
 {
-    const uint32_t product = colibri_soft_product((p & 0x7FFFFF) | 0x800000, (r & 0x7FFFFF) | 0x800000);
+    return (product + 0x3F + (top << 6) + (product >> (7 + top) & 1)) >> (7 + top);
+}
+
+/* 128 * c + p * r, in units of the last bit of c, by 128: 2^29 to 2^31. The product is rounded to 24 bits before.
+ *
+ * c: 128 times its significand, which the product is at most half of. p, r: significands. below: how far the product's
+ * exponent is below that of c if it has 31 bits; 2 to 31. minus: the sign of r as a mask. */
+static inline uint32_t colibri_soft_step(uint32_t p, uint32_t r, uint32_t below, uint32_t minus, uint32_t c)
+{
+    const uint32_t product = colibri_soft_product(p, r);
     const uint32_t top = product >> 31;
-    const uint32_t part = colibri_soft_round(product, 7 + top) << 7; /* 2^30 to 2^31, as c is below */
-
-    /* How far its exponent is below that of c. */
-    const uint32_t below = colibri_soft_least((c >> 23) + 127 - (p >> 23) - (r >> 23) - top, 31);
-    const uint32_t lost = (part << 1 << (31 - below)) != 0;
-    const uint32_t term = part >> below | lost;
-
-    const uint32_t sum = ((c & 0x7FFFFF) | 0x800000) * 128 + ((term ^ minus) - minus); /* 2^29 to 2^32 */
-    const uint32_t shift = 6 + (sum >> 31) + (uint32_t)(sum >= 1u << 30); /* by its leading bit */
-    return colibri_soft_round(sum, shift) + ((c >> 23) + shift - 8) * 0x800000; /* 2^24 carries into the exponent */
+    const uint32_t part = colibri_soft_top_bits(product, top) << 7;
+    const uint32_t shift = below - top;
+    const uint32_t term = part >> shift | (part << (32 - shift) != 0);
+    return c + ((term ^ minus) - minus);
 }
 
 /* The nearest integer of x * log2(e), the product being rounded before, ties to even. x: fp32 bits of a magnitude. */
@@ -57,7 +76,7 @@ static inline uint32_t colibri_soft_octaves(uint32_t x)
     const uint32_t product = colibri_soft_product((x & 0x7FFFFF) | 0x800000, 0xB8AA3B);
     const uint32_t top = product >> 31;
     const uint32_t shift = colibri_soft_least(150 - (x >> 23) - top, 31); /* at least 17 */
-    return colibri_soft_round(colibri_soft_round(product, 7 + top), shift);
+    return colibri_soft_round(colibri_soft_top_bits(product, top), shift);
 }
 
 /* r = (x - n * 355 / 512) + n * 0xDE8083 / 2^36, as magnitude and sign: the difference is exact, the second product and
@@ -84,7 +103,7 @@ static inline uint32_t colibri_soft_rest(uint32_t x, uint32_t x_minus, uint32_t 
     uint32_t value = (fewer & large) | ((uint32_t)magnitude & ~large);
     value |= value == 0; /* which is as good as nothing */
     const uint32_t zeros = (uint32_t)__builtin_clz(value);
-    return colibri_soft_round(value << zeros, 8) + (121 + (4 & large) - zeros) * 0x800000;
+    return colibri_soft_round_byte(value << zeros) + (121 + (4 & large) - zeros) * 0x800000;
 }
 
 /* e^x of -87 < x <= 88, as fp32 bits. One function: it is long, and the call costs little. */
@@ -99,14 +118,21 @@ static COLIBRI_APART uint32_t colibri_soft_exp(uint32_t x)
     r ^= (r ^ x) & none;
     minus ^= (minus ^ x_minus) & none;
 
-    uint32_t p = 0x3AB60B61;                         /* 1/720 */
-    p = colibri_soft_step(p, r, minus, 0x3C088889);  /* 1/120 */
-    p = colibri_soft_step(p, r, minus, 0x3D2AAAAB);  /* 1/24 */
-    p = colibri_soft_step(p, r, minus, 0x3E2AAAAB);  /* 1/6 */
-    p = colibri_soft_step(p, r, minus, 0x3F000000);
-    p = colibri_soft_step(p, r, minus, 0x3F800000);
-    p = colibri_soft_step(p, r, minus, 0x3F800000);
-    return p + ((n ^ x_minus) - x_minus) * 0x800000;
+    /* Of |r| < 0.35 all exponents of p are known but for the last three, which may be one less than that of c. An r below
+     * 2^-27 adds nothing. */
+    const uint32_t exponent = 100 + colibri_soft_above(r >> 23, 100);
+    const uint32_t below = 129 - exponent;
+    r = (r & 0x7FFFFF) | 0x800000;
+    uint32_t p = colibri_soft_round(colibri_soft_step(0xB60B61, r, below + 1, minus, 0x888889u << 7), 7); /* 1/720, 1/120 */
+    p = colibri_soft_round(colibri_soft_step(p, r, below, minus, 0xAAAAABu << 7), 7);                     /* 1/24 */
+    p = colibri_soft_round(colibri_soft_step(p, r, below, minus, 0xAAAAABu << 7), 7);                     /* 1/6 */
+    uint32_t sum = colibri_soft_step(p, r, below, minus, 0x800000u << 7);                                 /* 1/2 */
+    uint32_t whole = sum >> 30;
+    sum = colibri_soft_step(colibri_soft_round(sum, 6 + whole), r, below - whole, minus, 0x800000u << 7);
+    whole = sum >> 30;
+    sum = colibri_soft_step(colibri_soft_round(sum, 6 + whole), r, below - 1 - whole, minus, 0x800000u << 7);
+    whole = sum >> 30;
+    return colibri_soft_round(sum, 6 + whole) + (125 + whole + ((n ^ x_minus) - x_minus)) * 0x800000;
 }
 
 #endif

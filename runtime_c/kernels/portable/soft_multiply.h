@@ -18,17 +18,36 @@ static inline uint32_t colibri_soft_exponent(uint32_t x)
     return (x >> 23) & 0xFF;
 }
 
-/* The product of two significands: its upper 31 or 32 bits, the last one set if more bits follow. */
-static inline uint32_t colibri_soft_upper(uint32_t a, uint32_t b)
+/* Shifted to the left until its highest bit is the leading one; returns by how many bits. x: not 0. */
+static inline uint32_t colibri_soft_lead(uint32_t *x)
 {
-#if defined(__thumb__) && !defined(__thumb2__)
-    /* By halves: Armv6-M has no product of 64 bits. */
-    const uint32_t low = (a & 0xFFFF) * (b & 0xFFFF);
-    const uint32_t middle = (a >> 16) * (b & 0xFFFF) + (a & 0xFFFF) * (b >> 16);
-    return ((low >> 16) + middle + ((a >> 16) * (b >> 16) << 16)) | ((low & 0xFFFF) != 0);
-#else
-    return colibri_soft_product(a, b);
-#endif
+    uint32_t value = *x;
+    uint32_t zeros = 0;
+    if (value >> 16 == 0) {
+        value <<= 16;
+        zeros = 16;
+    }
+    if (value >> 24 == 0) {
+        value <<= 8;
+        zeros += 8;
+    }
+    if (value >> 28 == 0) {
+        value <<= 4;
+        zeros += 4;
+    }
+    if (value >> 30 == 0) {
+        value <<= 2;
+        zeros += 2;
+    }
+    const uint32_t last = (value >> 31) ^ 1;
+    *x = value << last;
+    return zeros + last;
+}
+
+/* x * y as the compiler has it. */
+static COLIBRI_APART float colibri_rare_product(float x, float y)
+{
+    return x * y;
 }
 
 /* x * y. */
@@ -36,15 +55,15 @@ static inline float colibri_soft_multiply(float x, float y)
 {
     const uint32_t a = (uint32_t)colibri_bits(x);
     const uint32_t b = (uint32_t)colibri_bits(y);
-    const uint32_t product = colibri_soft_upper(colibri_soft_significand(a), colibri_soft_significand(b));
+    const uint32_t product = colibri_soft_product(colibri_soft_significand(a), colibri_soft_significand(b));
     const uint32_t top = product >> 31;
     const uint32_t below = colibri_soft_exponent(a) - 1; /* one less than the exponent */
     const uint32_t other = colibri_soft_exponent(b) - 1;
     const uint32_t exponent = below + other + top - 126;
     if ((below >= 254) | (other >= 254) | (exponent >= 253)) {
-        return x * y;
+        return colibri_rare_product(x, y);
     }
-    const uint32_t magnitude = colibri_soft_round(product, 7 + top) + exponent * 0x800000;
+    const uint32_t magnitude = colibri_soft_top_bits(product, top) + exponent * 0x800000;
     return colibri_from_bits((int32_t)(((a ^ b) & 0x80000000u) | magnitude));
 }
 

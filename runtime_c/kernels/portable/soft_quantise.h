@@ -33,11 +33,11 @@ static inline int32_t colibri_soft_scale(float x, uint32_t inverse, float qmax)
     if (exponent == 255) {
         return -(int32_t)qmax; /* no infinity: the multiplier would be 0 */
     }
-    const uint32_t product = colibri_soft_upper(colibri_soft_significand(bits), colibri_soft_significand(inverse));
+    const uint32_t product = colibri_soft_product(colibri_soft_significand(bits), colibri_soft_significand(inverse));
     const uint32_t top = product >> 31;
     /* 150 less the exponent of the product; from 8 up, as |product| < 2^16. A denormal x is as good as nothing. */
     const uint32_t shift = colibri_soft_least(277 - exponent - colibri_soft_exponent(inverse) - top, 31);
-    const uint32_t nearest = colibri_soft_round(colibri_soft_round(product, 7 + top), shift);
+    const uint32_t nearest = colibri_soft_round(colibri_soft_top_bits(product, top), shift);
     const uint32_t minus = -(bits >> 31);
     return (int32_t)((nearest ^ minus) - minus);
 }

@@ -14,36 +14,41 @@ static inline float colibri_from_upper(uint16_t upper)
     return colibri_from_bits((int32_t)((uint32_t)upper << 16));
 }
 
-/* x * y of such a y: its significand has 8 bits, and the product 32. */
-static inline float colibri_soft_multiply_upper(float x, uint16_t y)
+/* y = ((float)sum * row_scale) * x_scale. A sum of up to 24 bits is its float, and its product with the 8 bits of a row's
+ * significand has 32; the others are left to the compiler, as what is no normal number. One function for all shapes. */
+static COLIBRI_APART void colibri_soft_store(float *restrict y, const int32_t *restrict sum,
+                                             const uint16_t *restrict row_scale, float x_scale, int count)
 {
-    const uint32_t a = (uint32_t)colibri_bits(x);
-    const uint32_t product = colibri_soft_significand(a) * (128u | (y & 127));
-    const uint32_t top = product >> 31;
-    const uint32_t below = colibri_soft_exponent(a) - 1;
-    const uint32_t other = (((uint32_t)y >> 7) & 0xFF) - 1;
-    const uint32_t exponent = below + other + top - 126;
-    if ((below >= 254) | (other >= 254) | (exponent >= 253)) {
-        return x * colibri_from_upper(y);
+    const uint32_t factor = colibri_soft_significand((uint32_t)colibri_bits(x_scale));
+    const uint32_t other = colibri_soft_exponent((uint32_t)colibri_bits(x_scale)) - 1; /* one less than the exponent */
+    for (int i = 0; i < count; i++) {
+        const uint32_t minus = -((uint32_t)sum[i] >> 31);
+        const uint32_t magnitude = ((uint32_t)sum[i] ^ minus) - minus;
+        const uint32_t row = row_scale[i];
+        uint32_t product = magnitude * (128 | (row & 127));
+        const uint32_t row_exponent = row >> 7; /* with the sign, which is none */
+        if ((magnitude - 1 < 0xFFFFFF) & (row_exponent - 1 < 229)) {
+            const uint32_t zeros = colibri_soft_lead(&product);
+            const uint32_t upper = colibri_soft_product(colibri_soft_round_byte(product), factor);
+            const uint32_t top = upper >> 31;
+            const uint32_t exponent = row_exponent + 24 - zeros - 1 + other + top - 126;
+            if ((other < 254) & (exponent < 253)) {
+                const uint32_t bits = colibri_soft_top_bits(upper, top) + exponent * 0x800000;
+                y[i] = colibri_from_bits((int32_t)((((uint32_t)sum[i] ^ (uint32_t)colibri_bits(x_scale)) & 0x80000000u) | bits));
+                continue;
+            }
+        }
+        y[i] = ((float)sum[i] * colibri_from_upper(row_scale[i])) * x_scale;
     }
-    const uint32_t magnitude = colibri_soft_round(product, 7 + top) + exponent * 0x800000;
-    const uint32_t sign = (a ^ (uint32_t)y << 16) & 0x80000000u;
-    return colibri_from_bits((int32_t)(sign | magnitude));
-}
-
-/* One row. A function of its own: the call costs little beside it. */
-static COLIBRI_APART float colibri_soft_scaled(int32_t sum, uint16_t row_scale, float x_scale)
-{
-    return colibri_soft_multiply(colibri_soft_multiply_upper((float)sum, row_scale), x_scale);
 }
 
 static inline void colibri_store_grouped(float *restrict y, const int32_t *restrict sum,
                                          const uint16_t *restrict row_scale, const float *restrict bias, float x_scale,
                                          int count)
 {
-    for (int i = 0; i < count; i++) {
-        const float value = colibri_soft_scaled(sum[i], row_scale[i], x_scale);
-        y[i] = bias != NULL ? value + bias[i] : value;
+    colibri_soft_store(y, sum, row_scale, x_scale, count);
+    for (int i = 0; bias != NULL && i < count; i++) {
+        y[i] = y[i] + bias[i];
     }
 }
 

@@ -1,0 +1,18 @@
+/* soft_experts.h: as experts.h, for cores without an FPU.
+ */
+#ifndef COLIBRI_EXPERTS_H
+#define COLIBRI_EXPERTS_H
+
+#include <stdbool.h>
+#include "kernels/portable/slots.h"
+#include "kernels/portable/soft_float.h"
+
+static inline void colibri_combine(float *restrict out, const float *restrict x, float weight, bool first, int width)
+{
+    for (int i = 0; i < width; i++) {
+        const float term = colibri_soft_times(weight, x[i]);
+        out[i] = first ? term : colibri_soft_add(out[i], term);
+    }
+}
+
+#endif
