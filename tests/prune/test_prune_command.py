@@ -216,10 +216,14 @@ def test_every_family(name: str, tmp_path: Path, tokens: Path, capsys: pytest.Ca
 
 def test_an_encoder_and_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ids = np.random.default_rng(3).integers(2, 30, (3, 6))
-    np.savez(tmp_path / "pairs.npz", input_ids=ids, labels=ids[:, ::-1])
+    np.savez(tmp_path / "pairs.npz", input_ids=ids, labels=ids[:, 4::-1])
     how = ["--data", tmp_path / "pairs.npz", "--drop", 2, "--no-eval"]
     facts = pruned(capsys, ORACLE / ENCODERS[0], *how)
-    assert facts["rows"] == 18 and len(facts["steps"]) == 2
+    assert facts["rows"] == 15 and len(facts["steps"]) == 2
+    hits = {layer: [one["hits"] for one in facts["experts"] if one["layer"] == layer] for layer in (1, 3)}
+    assert [sum(own) for own in hits.values()] == [18, 15]  # an encoder's layers see the source
+    for one in facts["experts"]:
+        assert one["hit_share"] == one["hits"] / sum(hits[one["layer"]])
     facts = pruned(capsys, sensor("top2-e4-norm"), "--data", GOLDEN, "--limit", 100, "--drop", 1)
     assert facts["unit"] == "samples" and facts["loss_is"] == "mean error"
     assert facts["evaluation"]["rows"][0]["name"] == "w8a8"

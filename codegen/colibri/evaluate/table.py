@@ -13,7 +13,7 @@ from colibri.evaluate.model import Estimate, Evaluation, Row, SampleScores, Toke
 
 _WIDEST = 1e6  # perplexity that is written out
 _MOST_OUTPUTS = 2  # that have columns of their own; --json has all
-_LONG = 20  # characters of a recipe that stand in one line
+_LONG = 12  # characters of a recipe that stand in one line
 _FEW = 30  # blocks, below which a normal interval is too narrow
 
 

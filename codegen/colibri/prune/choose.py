@@ -11,7 +11,7 @@ from colibri.graph.ops import Experts
 from colibri.passes.merge import Merge, match
 from colibri.passes.prune import spare_experts, without
 from colibri.prune.model import DEAD, Step
-from colibri.prune.statistics import Found, Key, Statistics, Use, uses
+from colibri.prune.statistics import Found, Key, Statistics, uses
 from colibri.prune.trial import Ran, Trials
 
 
@@ -150,14 +150,11 @@ class Search:
         """What was never chosen costs nothing, and what hardly was next to nothing."""
         while not self._reached(aim):
             used = uses(self._state.graph, self._state.ran)
-            dead = [key for key in self._open(aim, ()) if self._dead(used[key])]
+            dead = [key for key in self._open(aim, ()) if used[key].share <= DEAD]
             if not dead:
                 return
             key = dead[0]
             self._accept(aim, key, without(self._state.graph, {key[0]: {key[1]}}), None)
-
-    def _dead(self, use: Use) -> bool:
-        return use.hits <= DEAD * self._trials.rows
 
     def _reached(self, aim: Aim) -> bool:
         if aim.until is Until.DROP:
@@ -174,8 +171,8 @@ class Search:
         def may(key: Key) -> bool:
             if key in refused or (aim.until is Until.KEEP and counts[key[0]] <= aim.amount):
                 return False
-            if aim.until is Until.DEAD or self._dead(used[key]):
-                return self._dead(used[key])
+            if aim.until is Until.DEAD or used[key].share <= DEAD:
+                return used[key].share <= DEAD
             if aim.until is Until.MASS:
                 return share(used, key) <= aim.amount
             return aim.until is not Until.ERROR or self._found.error[key] <= aim.amount

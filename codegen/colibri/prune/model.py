@@ -14,7 +14,7 @@ class ExpertFacts(msgspec.Struct, frozen=True):
 
     Attributes:
         hits: tokens or samples that chose it.
-        hit_share: of all tokens or samples, from 0 to 1.
+        hit_share: of all tokens or samples that its layer saw, from 0 to 1.
         mass: sum of the router's weights for it.
         mass_share: of its layer's, from 0 to 1.
         norm: mean Euclidean norm of its weighted output, where it was chosen; None where it never was.

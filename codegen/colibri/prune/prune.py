@@ -15,8 +15,6 @@ from colibri.evaluate.native import find_host
 from colibri.generate import build_graph
 from colibri.graph.graph import Graph, ModelKind
 from colibri.graph.ops import Experts
-from colibri.graph.scheme import Scheme
-from colibri.graph.weights import Kept
 from colibri.graph.work import work
 from colibri.model_facts import model_facts
 from colibri.options import Options
@@ -33,9 +31,6 @@ from colibri.prune.trial import Ran
 from colibri.prune.whole import ARITHMETIC, run_whole
 from colibri.recipe import recipe_text
 from colibri.recipe_file import recipe_bytes
-
-_SEARCH = Scheme.W8A16  # fast in numpy, exact, and next to the original
-_HELD = Kept(left=1 << 26, largest=1 << 24)  # weights that stay in memory, some 12 bytes each
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,7 @@ def prune_checkpoint(
         loss_is=_loss_in_words(wanted, read),
         search=str(ARITHMETIC),
         recipe=recipe_text(options),
-        experts=tuple(_facts(key, used, whole.found, sizes, chosen, rows) for key in sorted(used)),
+        experts=tuple(_facts(key, used, whole.found, sizes, chosen) for key in sorted(used)),
         steps=tuple(chosen.steps),
         kept=_kept(after),
         mass_removed=_mass(used, chosen),
@@ -182,12 +177,12 @@ def _after(options: Options, chosen: Chosen) -> Options:
     return replace(after, merges=lasting((*options.merges, *chosen.merges), after.drop))
 
 
-def _facts(key: Key, used: dict[Key, Use], found: Found, sizes: Sizes, chosen: Chosen, rows: int) -> ExpertFacts:
+def _facts(key: Key, used: dict[Key, Use], found: Found, sizes: Sizes, chosen: Chosen) -> ExpertFacts:
     use = used[key]
     return ExpertFacts(
         *key,
         hits=use.hits,
-        hit_share=use.hits / rows,
+        hit_share=use.share,
         mass=use.mass,
         mass_share=share(used, key),
         norm=found.norm.get(key),

@@ -53,10 +53,19 @@ class Found:
 
 @dataclass(frozen=True)
 class Use:
-    """Of one expert: rows that chose it, and the sum of their weights."""
+    """Of one expert: rows that chose it, of all that its layer saw, and the sum of their weights.
+
+    Layers of an encoder see tokens of the source, those of a decoder what comes behind.
+    """
 
     hits: int
+    rows: int
     mass: float
+
+    @property
+    def share(self) -> float:
+        """Of the rows, from 0 to 1."""
+        return self.hits / self.rows
 
 
 def uses(graph: Graph, ran: Ran) -> dict[Key, Use]:
@@ -67,7 +76,8 @@ def uses(graph: Graph, ran: Ran) -> dict[Key, Use]:
             chosen, weights = ran.routes[op.layer]
             for expert in op.kept:
                 mine = chosen == expert.id
-                found[op.layer, expert.id] = Use(int(mine.sum()), float(weights[mine].astype(np.float64).sum()))
+                mass = float(weights[mine].astype(np.float64).sum())
+                found[op.layer, expert.id] = Use(int(mine.sum()), len(chosen), mass)
     return found
 
 
