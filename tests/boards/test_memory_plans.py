@@ -229,7 +229,7 @@ def test_names_of_regions_do_not_meet_those_of_segments(name: str, make: Make, p
 def test_heat_is_what_the_emulator_counts(make: Make) -> None:
     """The last position of a context: bytes moved in states and in buffers, predicted from the shapes alone."""
     folder, package = make(MODEL, "nucleo-h743zi", OPTIONS)
-    profile = make_profile(folder, package, default_emulator(package), built_in(package))
+    profile = make_profile(folder, package, default_emulator(package.board), built_in(package))
     counted: dict[str, int] = {}
     for one in profile.positions[-1].memory:
         counted[one.content] = counted.get(one.content, 0) + one.load_bytes + one.store_bytes

@@ -110,6 +110,10 @@ def test_samples_that_are_refused(tmp_path: Path, arrays: dict[str, Any], words:
         ({"labels": None}, "has no labels"),
         ({"labels": np.array([[1, 2]])}, "has 2 rows in input_ids and 1 in labels"),
         ({"labels": np.array([[1, 2], [-100, 1]])}, "row 1 has 0 tokens, the model takes 1 to 8"),
+        (
+            {"labels": np.array([[1, 2], [1, 2**64 - 100]], np.uint64)},
+            "labels, row 1: has tokens beyond the vocabulary",
+        ),
         ({"input_ids": np.ones((2, 7), int)}, "row 0 has 7 tokens, the model takes 1 to 6"),
         ({"input_ids": np.array([[1], [40]])}, "row 1: has tokens beyond the vocabulary of 40"),
     ],

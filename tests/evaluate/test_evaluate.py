@@ -98,6 +98,13 @@ def test_classes_and_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert max(map(len, out.splitlines()[1:5])) <= 80
 
 
+def test_figures_beyond_a_million_stay_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "x.npz", x=np.full((4, 5), 1e30, np.float32), y=np.zeros((4, 2), np.float32))
+    assert main(["eval", str(write_sensor(tmp_path / "m")), "--data", str(tmp_path / "x.npz")]) == 0
+    out = capsys.readouterr().out
+    assert "e+" in out and max(map(len, out.split())) < 30
+
+
 def test_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels = np.array([[3, 4, 5, -100], [1, 2, -100, -100]])
     np.savez(tmp_path / "data.npz", input_ids=np.array([[5, 6, 7], [8, 9, 1]]), labels=labels)

@@ -77,6 +77,14 @@ def test_data_are_used_where_nothing_is_lacking_too(tmp_path: Path, capsys: pyte
     assert "wrong.npy" in capsys.readouterr().err
 
 
+def test_a_model_without_experts_is_compared_with_none(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["explain", str(ORACLE / "llama-llama3rope-tied"), "--board", "stm32f405"]
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dense"] is None
+    assert main(arguments) == 0
+    assert "dense" not in capsys.readouterr().out
+
+
 def test_what_the_application_keeps(capsys: pytest.CaptureFixture[str]) -> None:
     """It is taken off the board, and said."""
     model = sensor(SENSORS[0])

@@ -65,10 +65,30 @@ class AtOnce(Executor):
         self.ended = True
 
 
+class Losing(AtOnce):
+    """Loses its worker after three answers, and its `shutdown` takes no more than the first word, as some do."""
+
+    def submit(self, work: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        if len(self.tasks) < 3:
+            return super().submit(work, *arguments, **named)
+        future: Future[Any] = Future()
+        future.set_exception(LookupError("worker tcp://a:1 died\nwith its task"))
+        return future
+
+    def shutdown(self, wait: bool = True) -> None:  # type: ignore[override]
+        self.ended = True
+
+
 MADE: list[AtOnce] = []
 
 
 def make() -> Executor:
     """As `--executor synthetic:make` names it."""
     MADE.append(AtOnce())
+    return MADE[-1]
+
+
+def losing() -> Executor:
+    """The same of one that loses its workers."""
+    MADE.append(Losing())
     return MADE[-1]

@@ -64,6 +64,45 @@ def test_an_executor_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert any(one["context"] > 64 for one in facts["front"])
 
 
+def test_an_executor_that_loses_its_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What came before is kept, and one line says the rest."""
+    arguments = ["fit", str(SHAKESPEARE), "--board", "stm32f405", "--data", str(TOKENS), "--limit", "2048"]
+    arguments += ["--calibrate", "none", "--context-at-least", "64", "--only", "dropped=0", "--dry-run"]
+    arguments += ["--executor", "synthetic:losing", "-o", str(tmp_path / "p")]
+    assert main(arguments) == 7
+    out, err = capsys.readouterr()
+    said = "--executor: failed with LookupError: worker tcp://a:1 died\\nwith its task; what was measured is kept"
+    assert out == "" and err == f"colibri: {said}\n"
+    assert MADE[-1].ended and 1 < len((tmp_path / "p.fit.jsonl").read_text().splitlines()) <= 4
+
+
+def test_code_for_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fit", str(sensor("top1-e4")), "--board", "stm32f405", "--data", str(GOLDEN), "--limit", "100"]
+    arguments += ["--only", "experts=w8", "--only", "dropped=0", "--calibrate", "none", "--executor", "threads"]
+    flash = {}
+    for what in ("speed", "size"):
+        assert main([*arguments, "--optimise", what, "-o", str(tmp_path / what), "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        flash[what] = facts["final"]["regions"]["flash"]
+        assert load_package(tmp_path / what).optimise == what
+        assert facts["front"][0]["recipe"].endswith(":optimise=size") == (what == "size")
+    assert flash["size"] < flash["speed"]
+
+
+def test_a_limit_of_instructions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Points are built until one keeps to it; the least that was counted is named where none does."""
+    arguments = ["fit", str(sensor("top1-e4")), "--board", "microbit", "--data", str(GOLDEN), "--limit", "100"]
+    arguments += ["--only", "experts=w8,w4", "--only", "dropped=0", "--only", "activations=a8"]
+    arguments += ["--calibrate", "none", "--executor", "threads", "-j", "1", "-o", str(tmp_path / "p")]
+    assert main([*arguments, "--max-instructions", "1"]) == 3
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "more than 1; raise --max-instructions" in err
+    least = int(err.split(": ")[2].split()[0].replace(",", ""))
+    assert main([*arguments, "--max-instructions", str(least), "--json"]) == 0
+    final = json.loads(capsys.readouterr().out)["final"]
+    assert final["instructions"] == least > 1000 and final["unit"] == "call of 1 sample"
+
+
 @pytest.mark.parametrize(
     ("more", "code", "words"),
     [
@@ -73,6 +112,9 @@ def test_an_executor_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--executor", "builtins:dict"], 2, "returned a dict, not an executor"),
         (["--executor", "time:sleep"], 2, "failed with TypeError"),
         (["--dry-run", "--choose", "2"], 2, "--dry-run, --choose: contradict each other"),
+        (["--dry-run", "--max-instructions", "2"], 2, "--dry-run, --max-instructions: contradict each other"),
+        (["--board", "wasm32", "--max-instructions", "2"], 2, "no emulator of this board counts instructions"),
+        (["--calibrate", "self", "-o", "a:b"], 2, "a:b.calibration.npz: recipes name this path, which has no ':' then"),
         (["--context-at-least", "500"], 2, "500 is more than the 256 of the checkpoint"),
         (["--context-at-least", "64", "--window", "65"], 2, "--window: 65 is more than --context-at-least 64"),
         (["--batch", "2"], 2, "--batch: is for sensor models"),

@@ -145,13 +145,16 @@ def test_neighbours_leave_something_for_calibrated_weights(tmp_path: Path, budge
 @pytest.mark.parametrize("budget", [1, 3])
 def test_too_small_a_budget_finds_nothing_rather_than_a_lie(tmp_path: Path, budget: int) -> None:
     space = narrowed(make_space(load_graph(SHAKESPEARE)), (*ONLY, "dropped=0,4"))
-    with searching(tmp_path, space, budget) as search:
-        assert search.run() == []
-
-
-def test_a_budget_for_single_moves_alone_is_not_said_to_fit_nothing(tmp_path: Path) -> None:
-    space = narrowed(make_space(load_graph(SHAKESPEARE)), ("experts=w2", *ONLY[1:], "dropped=0,4"))
-    with searching(tmp_path, space, 3) as search, pytest.raises(UsageError) as caught:
+    with searching(tmp_path, space, budget) as search, pytest.raises(UsageError) as caught:
         search.run()
     what = "evaluations are used up by single moves, before a recipe that fits is measured"
-    assert str(caught.value) == f"--budget 3: {what}; give more, or search less with --only"
+    assert str(caught.value) == f"--budget {budget}: {what}; give 10 at least, or search less with --only"
+    assert search.evaluator.asked == 0  # it is said before anything is measured
+
+
+def test_the_least_budget_that_is_named_will_do(tmp_path: Path) -> None:
+    space = narrowed(make_space(load_graph(SHAKESPEARE)), ("experts=w2", *ONLY[1:], "dropped=0,4"))
+    with searching(tmp_path, space, 5) as search, pytest.raises(UsageError, match="give 6 at least"):
+        search.run()
+    with searching(tmp_path, space, 6) as search:
+        assert search.run() and search.evaluator.asked == 6

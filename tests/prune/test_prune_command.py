@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,16 @@ def test_an_encoder_and_samples(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert facts["evaluation"]["rows"][0]["name"] == "w8a8"
 
 
-def test_what_is_refused(tmp_path: Path, tokens: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_next_command_is_fit_for_a_shell(tmp_path: Path, tokens: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, recipe = write_mixtral(tmp_path / "m"), tmp_path / 'my "best".json'
+    assert main(["prune", str(model), "--data", str(tokens), "--window", "12", "--dead", "-o", str(recipe)]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(line) == ["colibri", "build", str(model), "--board", "NAME", "--recipe", str(recipe)]
+
+
+def test_what_is_refused(
+    tmp_path: Path, tokens: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = write_mixtral(tmp_path / "m")
     how = [model, "--data", tokens, "--window", 12]
     assert failed(capsys, *how, "--drop", 1, "--max-loss", 0.1) == (
@@ -246,6 +256,14 @@ def test_what_is_refused(tmp_path: Path, tokens: Path, capsys: pytest.CaptureFix
         "is no name of a recipe; end it in .json"
     )
     assert failed(capsys, *how, "--dead", "-o", tmp_path / "nowhere/r.json")[0] == 2
+    (tmp_path / "link.json").symlink_to(tmp_path / "gone.json")
+    assert failed(capsys, *how, "--dead", "-o", tmp_path / "link.json")[1].endswith(
+        "is a link to nothing; choose another -o"
+    )
+    with monkeypatch.context() as locked:  # whoever runs this may write everywhere
+        locked.setattr("os.access", lambda path, mode: False)
+        code, said = failed(capsys, *how, "--dead", "-o", tmp_path / "r.json")
+    assert code == 2 and said == f"{tmp_path}/r.json: cannot be written; choose another folder"
     dense = ORACLE / "llama-llama3rope-tied"
     assert failed(capsys, dense, "--data", tokens) == (
         2, f"{dense}: has no experts to choose among: each layer has one MLP",

@@ -64,6 +64,13 @@ _MOST = 1 << 40
     help="Who evaluates: processes, threads, or module:callable that returns an Executor.",
 )
 @click.option("--journal", type=FILE, metavar="FILE", help="Where to go on after an interrupt.  [default: beside -o]")
+@click.option(
+    "--optimise",
+    type=click.Choice(["speed", "size"]),
+    default="speed",
+    show_default=True,
+    help="What code is for.",
+)
 @click.option("--choose", type=click.IntRange(1), metavar="I", help="Build this point of the front.  [default: 1]")
 @click.option("--dry-run", is_flag=True, help="Search, and build nothing.")
 @click.option("--html", type=FILE, metavar="FILE", help="Write the search as a page that needs no network.")
@@ -80,6 +87,7 @@ def command(
     html: Path | None,
     as_json: bool,
     calibration: str | None,
+    optimise: str,
     **asked: Any,
 ) -> None:
     """Find what a board has room for and what it costs: codings by class and layer, experts, key and value states.
@@ -100,10 +108,13 @@ def command(
     from colibri.emit.writer import replaceable_output
     from colibri.fit.fit import Request, search
     from colibri.fit.search import COUNTED
+    from colibri.optimise import Optimise
     from colibri.toolchain.find import find_toolchain
 
-    if dry_run and asked["choose"] is not None:
-        raise UsageError("contradict each other", where="--dry-run, --choose")
+    for option in ("choose", "max_instructions"):
+        if dry_run and asked[option] is not None:
+            where = f"--dry-run, --{option.replace('_', '-')}"
+            raise UsageError("contradict each other", where=where, hint="nothing is built")
     if html is not None:
         refuse_unwritable(html)
     profile = with_toolchain(load_board(board), sysroot, cflag)
@@ -116,6 +127,7 @@ def command(
         board=profile,
         out=folder,
         calibration=calibration or "",
+        optimise=Optimise(optimise),
         **asked,
     )
     with progress_bar(COUNTED) as progress:

@@ -35,12 +35,20 @@ def refuse_unwritable(path: Path) -> None:
     """Say before long work what `write_text` would say after it.
 
     Raises:
-        UsageError: ``path`` is a folder, or the folder above is not there.
+        UsageError: ``path`` is a folder, or the folder above is not there, or nothing can be written there.
     """
     if is_folder(path):
         raise UsageError("is a folder", where=shown(str(path), 300), hint="name a file")
     if not is_folder(path.parent):
         raise UsageError("there is no such folder", where=shown(str(path.parent), 300), hint="make it first")
+    if path.is_symlink() and not path.exists():
+        raise _leads_nowhere(path)
+    if not os.access(path if path.exists() and not path.is_file() else path.resolve().parent, os.W_OK):
+        raise UsageError("cannot be written", where=shown(str(path), 300), hint="choose another folder")
+
+
+def _leads_nowhere(path: Path) -> UsageError:
+    return UsageError("is a link to nothing", where=shown(str(path), 300), hint="choose another -o")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -51,7 +59,7 @@ def write_text(path: Path, text: str) -> None:
     """
     try:
         if path.is_symlink() and not path.exists():
-            raise UsageError("is a link to nothing", where=shown(str(path), 300), hint="choose another -o")
+            raise _leads_nowhere(path)
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
             return

@@ -61,7 +61,7 @@ def command(
     from colibri.testing import chosen_emulators
 
     facts = load_package(package)
-    chosen = chosen_emulators(facts, (emulator,))[0] if emulator else default_emulator(facts)
+    chosen = chosen_emulators(facts, (emulator,))[0] if emulator else default_emulator(facts.board)
     inputs = built_in(facts) if data is None else read_inputs(data, facts, most)
     profile = make_profile(package, facts, chosen, inputs, clock_mhz=clock_mhz, timeout=timeout)
     if as_json:

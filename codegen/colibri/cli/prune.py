@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -95,7 +96,7 @@ def command(
 
     from colibri.cli.output import refuse_unwritable, write_text
     from colibri.cli.progress import progress_bar
-    from colibri.errors import UsageError, shown
+    from colibri.errors import UsageError, printable, shown
     from colibri.evaluate.evaluate import COUNTED, Cut
     from colibri.prune.choose import Aim, Order, Until
     from colibri.prune.prune import prune_checkpoint
@@ -149,9 +150,9 @@ def command(
         return
     print_pruning(pruned.found, make_console())
     if output is not None:
-        name = shown(str(output), 300)
-        click.echo(f"{name} is the recipe; to go on:")
-        click.echo(f"  colibri build {shown(str(checkpoint), 300)} --board NAME --recipe {name}")
+        click.echo(f"{shown(str(output), 300)} is the recipe; to go on:")
+        words = shlex.join(["colibri", "build", str(checkpoint), "--board", "NAME", "--recipe", str(output)])
+        click.echo(f"  {printable(words)}")
     elif pruned.found.steps:
         click.echo("-o FILE.json writes the recipe")
 

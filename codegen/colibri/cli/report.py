@@ -173,7 +173,7 @@ def _profile(source: Path, report: Report, data: Path | None, saved: Path | None
 
     assert package is not None
     inputs = built_in(package) if data is None else read_inputs(data, package, MOST)
-    return make_profile(source, package, default_emulator(package), inputs)
+    return make_profile(source, package, default_emulator(package.board), inputs)
 
 
 def _form(wanted: dict[Form, bool]) -> Form:

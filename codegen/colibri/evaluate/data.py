@@ -225,7 +225,7 @@ def _ragged(array: Array, vocabulary: int, most: int, where: str) -> Sequence[ND
     if array.dtype.kind not in "iu" or array.ndim != 2 or not array.size:
         raise BadInput(f"holds {array.dtype} of {array.ndim} dimensions, not rows of tokens", where=where)
     rows = []
-    for number, row in enumerate(array.astype(np.int64)):
+    for number, row in enumerate(array):  # not as int64, in which a huge id may become the padding
         padding = np.flatnonzero(row == PADDING)
         tokens = row[: padding[0]] if padding.size else row
         if not 0 < tokens.size <= most:

@@ -169,7 +169,7 @@ def _samples(
     assert isinstance(data, SampleData)
     if data.values is None and data.classes is None and not compared:
         what = "has neither y nor pred, and there is no original to compare with"
-        raise BadInput(what, where=shown(str(path), 300), hint="save both x and y in a .npz, or name the --original")
+        raise BadInput(what, where=shown(str(path), 300), hint="save both x and y in a .npz, or name an original")
     _compile(candidates, host, progress)
     checks = [check_samples(one, data.x, affordable(candidates)) for one in candidates]
     taken = len(data.x) * len(candidates)

@@ -11,7 +11,7 @@ from rich.table import Table
 from colibri.errors import printable
 from colibri.evaluate.model import Estimate, Evaluation, Row, SampleScores, TokenScores
 
-_WIDEST = 1e6  # perplexity that is written out
+_WIDEST = 1e6  # figure that is written out
 _MOST_OUTPUTS = 2  # that have columns of their own; --json has all
 _LONG = 12  # characters of a recipe that stand in one line
 _FEW = 30  # blocks, below which a normal interval is too narrow
@@ -118,6 +118,9 @@ def _sample_columns(rows: list[Row]) -> _Columns:
 def _figure(value: Estimate | None, digits: int, sign: str = "") -> str:
     if value is None:
         return ""
+    if abs(value.mean) > _WIDEST:
+        within = "" if value.within is None else f"\n± {value.within:.2g}"
+        return f"{value.mean:{sign}.4g}{within}"
     within = "" if value.within is None else f"\n± {value.within:.{digits}f}"
     return f"{round(value.mean, digits) + 0.0:{sign}.{digits}f}{within}"  # + 0.0: no minus before zero
 

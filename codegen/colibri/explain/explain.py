@@ -7,7 +7,7 @@ from pathlib import Path
 
 from colibri.boards.profile import Board, Holds
 from colibri.checkpoint.checkpoint import Checkpoint
-from colibri.errors import DoesNotFit, UsageError
+from colibri.errors import DoesNotFit
 from colibri.evaluate.evaluate import Cut, evaluate_checkpoint
 from colibri.evaluate.model import Row, SampleScores, TokenScores
 from colibri.explain.model import Dense, Explanation, Way
@@ -97,7 +97,7 @@ def explain(
         loss_is=loss_is,
         basis=basis,
         flattered=data is not None and any(change.options.drop != options.drop for change in found),
-        dense=_dense(graph, asked, board),
+        dense=_dense(graph, asked, board) if any(isinstance(op, Experts) for op in graph.ops) else None,
     )
 
 
@@ -148,8 +148,7 @@ def _loss(row: Row) -> tuple[float, str]:
     assert isinstance(scores, SampleScores)
     if scores.accuracy is not None:
         return 1 - scores.accuracy.mean, "share of wrong classes"
-    if scores.mae is None:
-        raise UsageError("has samples, and nothing that should come out", where="--data", hint="save y besides x")
+    assert scores.mae is not None  # what comes without is refused as data
     return scores.mae.mean, "mean error"
 
 

@@ -62,6 +62,7 @@ class Explanation(msgspec.Struct, frozen=True):
         loss_is: unit of losses.
         basis: where they come from, in words.
         flattered: whether experts that go were chosen on the data that the losses are measured on.
+        dense: None where the model has no experts.
     """
 
     board: str
@@ -77,7 +78,7 @@ class Explanation(msgspec.Struct, frozen=True):
     loss_is: str
     basis: str
     flattered: bool
-    dense: Dense
+    dense: Dense | None
 
     @property
     def fits(self) -> bool:

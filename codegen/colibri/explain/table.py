@@ -20,9 +20,8 @@ def print_explanation(found: Explanation, console: Console) -> None:
         console.print(f"loss: {found.basis}{flattered}", soft_wrap=True)
         for number, way in enumerate(found.ways, 1):
             console.print(f"{number}: --recipe {way.recipe}", soft_wrap=True)
-    console.print()
     for line in dense_lines(found):
-        console.print(line, soft_wrap=True)
+        console.print(f"\n{line}", soft_wrap=True)
 
 
 def verdict(found: Explanation) -> list[str]:
@@ -55,8 +54,10 @@ def _ways(found: Explanation) -> Table:
 
 
 def dense_lines(found: Explanation) -> list[str]:
-    """What the experts cost."""
+    """What the experts cost; nothing of a model that has none."""
     dense = found.dense
+    if dense is None:
+        return []
     lacks = [name for name, fits in (("flash", dense.flash_fits), ("RAM", dense.ram_fits)) if not fits]
     room = f"would not fit, for lack of {' and '.join(lacks)}" if lacks else "would fit"
     return [

@@ -38,7 +38,7 @@ def build_chosen(searched: Searched, request: Request, installed: Installed, pro
         DoesNotFit: the code is larger than predicted, or there are too many instructions, and nothing else was tried.
         ColibriError: as `make_product`.
     """
-    failure: DoesNotFit | None = None
+    failures: list[DoesNotFit] = []
     for number, final in searched.finals.items():
         options = parse_recipe(searched.fit.front[number].recipe)
         package, report = make_product(
@@ -48,7 +48,7 @@ def build_chosen(searched: Searched, request: Request, installed: Installed, pro
             report.require_fit()
             counted = _instructions(request, package, request.out)
         except DoesNotFit as error:
-            failure = error
+            failures.append(error)
             continue
         final = msgspec.structs.replace(
             final,
@@ -58,8 +58,17 @@ def build_chosen(searched: Searched, request: Request, installed: Installed, pro
             unit=counted[1] if counted else "",
         )
         return Built(msgspec.structs.replace(searched.fit, chosen=number, final=final), package, report)
-    assert failure is not None
-    raise failure
+    few = [error for error in failures if isinstance(error, TooManyInstructions)]
+    raise min(few, key=lambda error: error.counted, default=failures[-1])
+
+
+class TooManyInstructions(DoesNotFit):
+    """More than the limit: ``counted`` of them."""
+
+    def __init__(self, counted: int, limit: int, unit: str, where: str) -> None:
+        what = f"{counted:,} instructions per {unit}, more than {limit:,}"
+        super().__init__(what, where=where, hint="raise --max-instructions, or search elsewhere with --only")
+        self.counted = counted
 
 
 def _instructions(request: Request, package: Package, folder: Path) -> tuple[int, str] | None:
@@ -71,12 +80,12 @@ def _instructions(request: Request, package: Package, folder: Path) -> tuple[int
     """
     if request.max_instructions is None:
         return None
-    emulator = default_emulator(package)
+    emulator = default_emulator(package.board)
     if not build(folder, [image_name(package.board, emulator, "test")]):
         raise DoesNotFit("the test image does not fit", where=package.board.id, hint="see `colibri report`")
     counted = count_instructions(folder, package, emulator)
     assert counted is not None
     if counted.per_call > request.max_instructions:
-        what = f"{counted.per_call:,} instructions per {counted.unit}, more than {request.max_instructions:,}"
-        raise DoesNotFit(what, where=f"{package.board.id} on {emulator.name}", hint="raise --max-instructions")
+        where = f"{package.board.id} on {emulator.name}"
+        raise TooManyInstructions(counted.per_call, request.max_instructions, counted.unit, where)
     return counted.per_call, counted.unit

@@ -39,6 +39,16 @@ def given_calibration(asked: str, graph: Graph) -> CalibrationData | None:
     return read_calibration(Path(asked), graph, SAMPLES if graph.kind is ModelKind.SAMPLES else TOKENS)
 
 
+def nameable(path: Path, asked: str) -> None:
+    """Refuse a file that no recipe could name, if there is going to be one.
+
+    Raises:
+        UsageError: its path has what parts the words of a recipe.
+    """
+    if asked != NONE and ":" in str(path):
+        raise UsageError("recipes name this path, which has no ':' then", where=shown(str(path), 300), hint=_OTHER)
+
+
 def calibration_file(
     asked: str,
     given: CalibrationData | None,
@@ -65,8 +75,6 @@ def calibration_file(
     """
     if asked == NONE:
         return ""
-    if ":" in str(path):
-        raise UsageError("recipes name this path, which has no ':' then", where=shown(str(path), 300), hint=_OTHER)
     key = key_of(content, "calibration", asked, graph.context)
     known = journal.get(key, _Written) if given is None else None
     if known is not None and is_there(path):

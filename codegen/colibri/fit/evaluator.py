@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from concurrent.futures import Executor, Future, as_completed
 from pathlib import Path
 
-from colibri.errors import EmulatorFailed
 from colibri.fit.journal import Journal, key_of
 from colibri.fit.split import Part
 from colibri.fit.task import Outcome, Source, Task, run_task
+from colibri.fit.workers import in_words
 from colibri.progress import Progress
 
 
@@ -78,7 +78,7 @@ class Evaluator:
 
         Raises:
             ColibriError: as `run_task`.
-            EmulatorFailed: a worker ended without an answer.
+            EmulatorFailed: as `in_words`.
         """
         fresh = [recipe for recipe in dict.fromkeys(recipes) if (recipe, part) not in self._found]
         chosen = fresh if beyond else fresh[: max(0, self.left - keep)]
@@ -86,28 +86,28 @@ class Evaluator:
         keys = {recipe: self._key(recipe, part) for recipe in chosen}
         advance = self._progress(what, len(chosen))
         waiting: dict[Future[Outcome], str] = {}
-        for recipe in chosen:
-            known = self._journal.get(keys[recipe], Outcome)
-            if known is None:
-                task = Task(self._source, self._sent(recipe), str(part), self._original)
-                waiting[self._executor.submit(run_task, task)] = recipe
-            else:
-                self._found[recipe, part] = known
-                self.known += not beyond
-                advance(1)
         try:
+            for recipe in chosen:
+                known = self._journal.get(keys[recipe], Outcome)
+                if known is None:
+                    task = Task(self._source, self._sent(recipe), str(part), self._original)
+                    waiting[self._executor.submit(run_task, task)] = recipe
+                else:
+                    self._found[recipe, part] = known
+                    self.known += not beyond
+                    advance(1)
             for future in as_completed(waiting):
                 recipe, outcome = waiting[future], future.result()
                 self._journal.put(keys[recipe], recipe, outcome)
                 self._found[recipe, part] = outcome
                 advance(1)
-        except BrokenExecutor as error:
-            hint = "perhaps for lack of memory: try -j 1; what was measured is kept"
-            raise EmulatorFailed("a worker ended without an answer", where="--executor", hint=hint) from error
-        except BaseException:
+        except BaseException as error:
             for future in waiting:
                 future.cancel()
-            raise
+            said = in_words(error, self._executor)
+            if said is error:
+                raise
+            raise said from error
         measured = (self._found.get((recipe, part)) for recipe in recipes)
         return [outcome for outcome in measured if outcome is not None]
 

@@ -16,7 +16,7 @@ from colibri.checkpoint.families import ImportOptions, import_graph
 from colibri.checkpoint.remote import url_of
 from colibri.errors import UsageError
 from colibri.evaluate.native import find_host
-from colibri.fit.calibration import calibration_file, given_calibration
+from colibri.fit.calibration import calibration_file, given_calibration, nameable
 from colibri.fit.content import checkpoint_digest, readable_again
 from colibri.fit.dropping import dropping_order
 from colibri.fit.evaluator import Evaluator
@@ -33,8 +33,10 @@ from colibri.fit.task import Data, Source
 from colibri.fit.workers import workers
 from colibri.graph.graph import Graph, ModelKind
 from colibri.model_facts import model_facts
+from colibri.optimise import Optimise
 from colibri.options import Options
 from colibri.paths import generator_digest
+from colibri.profile.profile import default_emulator
 from colibri.progress import Progress, unseen
 from colibri.scratch import scratch_folder
 
@@ -59,6 +61,7 @@ class Request:
         only: see `narrowed`.
         budget: evaluations; ``minutes`` bounds the time besides.
         executor, jobs: see `workers`.
+        optimise: what the code is made for.
         choose: number of the point that is built, from 1; None for the first that can be.
     """
 
@@ -83,6 +86,7 @@ class Request:
     executor: str = "processes"
     jobs: int = 0
     choose: int | None = None
+    optimise: Optimise = Optimise.SPEED
 
 
 @dataclass(frozen=True)
@@ -116,9 +120,11 @@ class Planning:
 
     def recipe(self, point: Point, context: int | None = None, prefill: int | None = None) -> str:
         """The recipe of a package."""
+        code = ":optimise=size" if self._request.optimise is Optimise.SIZE else ""
         if not self._tokens:
-            return self._space.recipe(point, batch=self._request.batch)
-        return self._space.recipe(point, context=context or self._least, prefill=prefill or self._request.prefill)
+            return self._space.recipe(point, batch=self._request.batch) + code
+        rows = prefill or self._request.prefill
+        return self._space.recipe(point, context=context or self._least, prefill=rows) + code
 
     def sizes(self, point: Point) -> Sizes | None:
         """With the least context."""
@@ -195,6 +201,9 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
     checkpoint = Checkpoint.open(request.checkpoint)
     graph, most = _graph(request, checkpoint)
     find_host()  # before long work
+    if request.max_instructions is not None:
+        default_emulator(board)
+    nameable(calibration := beside(request.out, ".calibration.npz"), request.calibration)
     jobs = request.jobs or len(os.sched_getaffinity(0))
     with contextlib.ExitStack() as stack:
         executor = stack.enter_context(workers(request.executor, jobs))
@@ -221,10 +230,9 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
         context, look = graph.context or None, data.part(Part.LOOK)
         order = dropping_order(space, request.checkpoint, look, context, lines, of_data, progress)
         space = replace(space, worst_first=order)
-        file = beside(request.out, ".calibration.npz")
-        calibration = calibration_file(request.calibration, given, graph, data, file, lines, of_data, progress)
-        if calibration:
-            content = key_of(content, hashlib.sha256(Path(calibration).read_bytes()).hexdigest())
+        named = calibration_file(request.calibration, given, graph, data, calibration, lines, of_data, progress)
+        if named:
+            content = key_of(content, hashlib.sha256(calibration.read_bytes()).hexdigest())
         original = scratch / "original"
         keep_outputs(make_original(request.checkpoint, Options(context=context), original), data.whole, original)
         evaluator = Evaluator(
@@ -233,13 +241,13 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
             lines,
             content,
             original=str(original),
-            calibration=calibration,
+            calibration=named,
             budget=request.budget,
             ends=ends,
             progress=progress,
         )
         planning = Planning(request, space, graph, board)
-        suffix = f":calibrate={calibration}" if calibration else ""
+        suffix = f":calibrate={named}" if named else ""
         work = Search(space, evaluator, planning.sizes, planning.evaluated, _flash(board), calibration=suffix)
         yield Work(work, planning, data, checkpoint.name, board, most)
 

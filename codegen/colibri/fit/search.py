@@ -94,12 +94,17 @@ class Search:
         """Evaluations that are kept for points with calibrated weights."""
         return min(_CALIBRATED, self.evaluator.budget // 8) if self.calibration else 0
 
-    def _used_up(self) -> UsageError:
-        """Return (not raise) the error of a search that ends before a point is measured that fits."""
+    def _used_up(self, least: int = 0) -> UsageError:
+        """Return (not raise) the error of a search that ends before a point is measured that fits.
+
+        Args:
+            least: evaluations that would do; 0 where nobody knows.
+        """
         if self.evaluator.late:
             return time_is_over()
         what = "evaluations are used up by single moves, before a recipe that fits is measured"
-        return UsageError(what, where=f"--budget {self.evaluator.budget}", hint=_LESS)
+        hint = f"give {least} at least, or search less with --only" if least else _LESS
+        return UsageError(what, where=f"--budget {self.evaluator.budget}", hint=hint)
 
     def ranked(self) -> list[Found]:
         """What fits, the least loss first."""
@@ -118,11 +123,14 @@ class Search:
         Where the budget does not allow all values of all axes, the last ones and some between are measured.
         """
         widest = self.space.widest
+        left = self.evaluator.left - 1
+        wanted = self._values_to_measure(left // 2)
+        if len(wanted) >= left and not self.evaluator.late:
+            raise self._used_up(len(wanted) + 2)
         (base,) = self._look([widest]) or (None,)
         if base is None:
             raise self._used_up()
         self.harms.base = base.distance
-        wanted = self._values_to_measure(self.evaluator.left // 2)
         points = [moved(widest, axis, value) for axis, value in wanted]
         possible = [(move, point) for move, point in zip(wanted, points, strict=True) if self.sizes(point) is not None]
         outcomes = self._look([point for _, point in possible])

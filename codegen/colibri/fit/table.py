@@ -13,6 +13,7 @@ from colibri.fit.model import Choice, Final, Fit, Region
 
 _MOST_ROWS = 12  # of the front
 _BAR = 40  # characters of a region
+_WIDEST = 1e6  # figure that is written out
 
 
 def print_fit(found: Fit, console: Console) -> None:
@@ -180,6 +181,8 @@ def _dropped(choice: Choice) -> str:
 
 def figure(value: Estimate) -> str:
     """``+0.0123 ± 0.0045``; fewer digits of large figures."""
+    if abs(value.mean) > _WIDEST:
+        return f"{value.mean:+.4g}" + ("" if value.within is None else f" ± {value.within:.2g}")
     digits = 4 if abs(value.mean) < 10 else 2
     within = "" if value.within is None else f" ± {value.within:.{digits}f}"
     return f"{round(value.mean, digits) + 0.0:+.{digits}f}{within}"
@@ -187,4 +190,6 @@ def figure(value: Estimate) -> str:
 
 def measured(value: Estimate) -> str:
     """A loss in as many digits as it is worth."""
+    if abs(value.mean) > _WIDEST:
+        return f"{value.mean:.4g}"
     return f"{value.mean:.4f}" if abs(value.mean) < 100 else f"{value.mean:,.1f}"

@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 
-from colibri.errors import ColibriError, UsageError, shown
+from colibri.errors import ColibriError, EmulatorFailed, UsageError, shown
 
 _HINT = "name one as module:callable, which returns a concurrent.futures.Executor; or `processes`, or `threads`"
 _OPTION = "--executor"
+_OWN = (ProcessPoolExecutor, ThreadPoolExecutor)
 _TIDYING = 5.0  # seconds that a worker without parent has for its scratch files
 
 
@@ -36,13 +37,30 @@ def workers(spec: str, jobs: int) -> Iterator[Executor]:
     try:
         yield executor
     except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
+        if isinstance(executor, _OWN):
+            executor.shutdown(wait=False, cancel_futures=True)
+        else:  # not all know more words than the first
+            executor.shutdown(wait=False)
         if isinstance(executor, ProcessPoolExecutor):
             for process in multiprocessing.active_children():
                 process.terminate()  # they tidy up, see `_ready`
             executor.shutdown(wait=True)
         raise
     executor.shutdown(wait=True)
+
+
+def in_words(error: BaseException, executor: Executor) -> BaseException:
+    """Return (not raise) what is to be said of an evaluation that failed: mostly the error itself.
+
+    Where a worker died, or an executor of the user's lost its workers, it is an `EmulatorFailed`.
+    """
+    kept = "what was measured is kept"
+    if isinstance(error, BrokenExecutor):
+        hint = f"perhaps for lack of memory: try -j 1; {kept}"
+        return EmulatorFailed("a worker ended without an answer", where=_OPTION, hint=hint)
+    if isinstance(error, ColibriError) or not isinstance(error, Exception) or isinstance(executor, _OWN):
+        return error
+    return EmulatorFailed(f"failed with {type(error).__name__}: {shown(str(error))}", where=_OPTION, hint=kept)
 
 
 def _executor(spec: str, jobs: int) -> Executor:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colibri.boards.profile import BoardKind, Emulator
+from colibri.boards.profile import Board, BoardKind, Emulator
 from colibri.emulate.protocol import Request
 from colibri.emulate.symbols import Symbols
 from colibri.errors import DoesNotFit, UsageError
@@ -23,16 +23,16 @@ from colibri.toolchain.build import build
 from colibri.toolchain.buildfiles import image_name
 
 
-def default_emulator(package: Package) -> Emulator:
-    """The first emulator of the board that takes the plugin.
+def default_emulator(board: Board) -> Emulator:
+    """The first emulator of a board that takes the plugin.
 
     Raises:
         UsageError: there is none.
     """
-    for emulator in package.board.emulators:
+    for emulator in board.emulators:
         if emulator.kind.is_qemu:
             return emulator
-    raise UsageError("no emulator of this board counts instructions", where=package.board.id, hint="only QEMU does")
+    raise UsageError("no emulator of this board counts instructions", where=board.id, hint="only QEMU does")
 
 
 def make_profile(

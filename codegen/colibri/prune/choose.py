@@ -11,7 +11,7 @@ from colibri.graph.ops import Experts
 from colibri.passes.merge import Merge, match
 from colibri.passes.prune import spare_experts, without
 from colibri.prune.model import DEAD, Step
-from colibri.prune.statistics import Found, Key, Statistics, uses
+from colibri.prune.statistics import Found, Key, Statistics, Use, uses
 from colibri.prune.trial import Ran, Trials
 
 
