@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from colibri.errors import UsageError
 from colibri.fit.evaluator import Evaluator
 from colibri.fit.journal import opened
 from colibri.fit.predict import Groups
-from colibri.fit.search import Search, front
+from colibri.fit.search import Search, front, timed
 from colibri.fit.sizes import Sizes
 from colibri.fit.space import Point, Space, make_space, narrowed
 from colibri.fit.split import Part
@@ -81,6 +82,15 @@ def test_equal_searches_take_equal_steps_and_an_interrupted_one_goes_on(tmp_path
         again = search.run()
         assert search.evaluator.known == 14 and search.evaluator.asked == asked > 20
     assert again == found and len(second.tasks) == len(first.tasks) - 14
+
+
+def test_what_comes_before_evaluations_ends_with_the_time_too() -> None:
+    told: list[int] = []
+    advance = timed(lambda what, total: told.append, time.monotonic() + 3600)("tokens", 9)
+    advance(4)
+    assert told == [0, 4]
+    with pytest.raises(UsageError, match="--time: is over before"):
+        timed(unseen, time.monotonic() - 1)("tokens", 9)
 
 
 def test_the_front_holds_what_nothing_beats(tmp_path: Path) -> None:

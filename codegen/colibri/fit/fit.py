@@ -24,7 +24,7 @@ from colibri.fit.journal import key_of, opened
 from colibri.fit.lacking import does_not_fit
 from colibri.fit.model import Final, Fit
 from colibri.fit.original import keep_outputs, make_original
-from colibri.fit.search import Search, front, time_is_over
+from colibri.fit.search import Search, front, timed
 from colibri.fit.sizes import Planner, Sizes, reserved
 from colibri.fit.space import Point, Space, make_space, narrowed
 from colibri.fit.split import Part
@@ -225,12 +225,11 @@ def at_work(request: Request, progress: Progress = unseen) -> Iterator[Work]:
         content = key_of(identity, digest, generator_digest())
         lines = stack.enter_context(opened(request.journal or beside(request.out, ".fit.jsonl"), identity))
         of_data = key_of(content, source.limit, source.window, source.apart, source.seed)
-        if ends is not None and time.monotonic() > ends:
-            raise time_is_over()  # before experts are put in order, which takes a while
+        watched = progress if ends is None else timed(progress, ends)  # what comes before evaluations takes a while
         context, look = graph.context or None, data.part(Part.LOOK)
-        order = dropping_order(space, request.checkpoint, look, context, lines, of_data, progress)
+        order = dropping_order(space, request.checkpoint, look, context, lines, of_data, watched)
         space = replace(space, worst_first=order)
-        named = calibration_file(request.calibration, given, graph, data, calibration, lines, of_data, progress)
+        named = calibration_file(request.calibration, given, graph, data, calibration, lines, of_data, watched)
         if named:
             content = key_of(content, hashlib.sha256(calibration.read_bytes()).hexdigest())
         original = scratch / "original"

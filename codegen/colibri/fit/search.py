@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from colibri.fit.sizes import Sizes
 from colibri.fit.space import Point, Space, moved
 from colibri.fit.split import Part
 from colibri.fit.task import Outcome
+from colibri.progress import Advance, Progress
 
 COUNTED = (
     *("tokens", "samples"),  # through the model without some experts
@@ -253,6 +255,23 @@ class Search:
 def time_is_over() -> UsageError:
     """Return (not raise) the error of a search that has nothing to show when its time ends."""
     return UsageError("is over before a recipe that fits is measured", where="--time", hint=_LESS)
+
+
+def timed(progress: Progress, ends: float) -> Progress:
+    """A progress whose every step raises `time_is_over` after so much monotonic time."""
+
+    def watched(what: str, total: int) -> Advance:
+        advance = progress(what, total)
+
+        def step(done: int) -> None:
+            if time.monotonic() > ends:
+                raise time_is_over()
+            advance(done)
+
+        step(0)
+        return step
+
+    return watched
 
 
 def front(found: Sequence[Found]) -> list[Found]:
