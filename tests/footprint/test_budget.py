@@ -181,6 +181,15 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: 
     assert [line.split()[0] for line in lines] == ["::notice" if "600" in limits else over]
 
 
+def test_the_name_of_the_file_says_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "report.json").write_bytes(REPORT.to_json())
+    budget = tmp_path / "a\x1b[31m\nb.toml"
+    budget.write_text("[flash]\nwarn = 100\n")
+    assert main(["report", str(tmp_path / "report.json"), "--budget", str(budget), "--markdown"]) == 0
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out and err.endswith("over the limit of 100 in a\\x1b[31m\\nb.toml (warn)\n")
+
+
 def test_forms_exclude_each_other(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(REPORT.to_json())
     for arguments in (("--json", "--csv"), ("--csv", "--annotate")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,11 @@ def test_a_report_in_json_is_read_back(report: Report, tmp_path: Path) -> None:
     assert read_report(path) == report
 
 
+def rows(depth: int) -> str:
+    """Rows of 0 bytes inside each other."""
+    return '[{"name": "x", "bytes": 0, "parts": ' * depth + "[]" + "}]" * depth
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -86,6 +92,30 @@ def test_a_report_in_json_is_read_back(report: Report, tmp_path: Path) -> None:
         (lambda text: text.replace('"used": ', '"used": 1'), "the rows do not sum"),
         (lambda text: text.replace('"name": "expert 0"', '"name": 3'), "not a report"),
         (lambda text: text[: len(text) // 2], "not a report"),
+        (lambda text: text.replace('"schema": 1', '"schema": 9').replace('"title"', '"name"'), "report schema 9"),
+        (
+            lambda text: text.replace('"reserve": 0', '"reserve": -1'),
+            "a number is too small - at `$.regions[0].reserve`",
+        ),
+        (
+            lambda text: text.replace('"reserve": 0', f'"reserve": {10**400}'),
+            "a number is too large - at `$.regions[0]",
+        ),
+        (
+            lambda text: text.replace('"over": 0', '"over": 7', 1),
+            "flash: what is over is not what is used and reserved",
+        ),
+        (lambda text: re.sub(r'"printed": \d+', '"printed": 7', text), "flash: the linker printed another number"),
+        (lambda text: text.replace('"name": "ram"', '"name": "flash"'), "a report in which a region stands twice"),
+        (lambda text: text.replace('"parts": []', f'"parts": {rows(400)}', 1), "not a report: nested too deeply"),
+        (lambda text: text.replace('"parts": []', f'"parts": {rows(9000)}', 1), "not a report: nested too deeply"),
+        (
+            lambda text: (
+                '{"board": "", "image": "", "linked": true, "package": "", "regions": [], "schema": 1, '
+                '"scheme": "", "title": ""}'
+            ),
+            "a report without a region",
+        ),
         (lambda text: text.replace("{", "[", 1), "neither a package, nor a report in JSON, nor an ELF file"),
     ],
 )
@@ -95,6 +125,20 @@ def test_damaged_json(report: Report, tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["report", str(path)]) == 5
     out, err = capsys.readouterr()
     assert out == "" and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--full"], ["--csv"], ["--markdown"], ["--annotate"], ["--json"]])
+def test_names_in_json_say_nothing_to_a_terminal(
+    report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: list[str]
+) -> None:
+    path, name = tmp_path / "report.json", "a\\u001b[31m\\r\\n\\u202eb"
+    text = report.to_json().decode().replace('"warn": 0', '"warn": 1')
+    for key in ("board", "name", "package", "title"):
+        text = text.replace(f'"{key}": "', f'"{key}": "{name}')
+    path.write_text(text)
+    assert main(["report", str(path), *form]) == 0
+    out, err = capsys.readouterr()
+    assert all(line.isprintable() for line in (out + err).splitlines()) and "warning: a\\x1b[31m" in err
 
 
 def test_output_files(report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

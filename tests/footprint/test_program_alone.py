@@ -232,6 +232,13 @@ def test_a_damaged_model(package: Path, tmp_path: Path, offset: int, message: st
         report_on_elf(tmp_path / "a.elf")
 
 
+def test_a_region_without_length_that_holds_something(tmp_path: Path) -> None:
+    """No length is no limit to a report, and there is nothing to show of a full region of 0 bytes."""
+    path = link(tmp_path, regions(rom=(0x10000, 0)), "-Wl,-Ttext=0x10000", "-Wl,--nmagic")
+    with pytest.raises(BadInput, match=r"^a.elf: the length of rom is 0, and it holds 1 byte$"):
+        report_on_elf(path)
+
+
 def test_half_a_region(tmp_path: Path, package: Path) -> None:
     text = "colibri_region_flash_origin = 4\n.global colibri_region_flash_origin\n.text\n.global _start\n_start: nop\n"
     with pytest.raises(BadInput, match="colibri_region_flash_origin stands alone"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,7 +153,12 @@ def test_same_json_from_another_folder(firmware: Firmware, tmp_path: Path) -> No
     [
         (lambda text: text.replace(" B ", "1 B ", 1), "the linker printed", 70),
         (lambda text: text + "             ccm:         64 KB        64 KB    100.00%\n", "ccm", 5),
-        (lambda text: "\n".join(line for line in text.splitlines() if "ram" not in line), "linker printed 0", 70),
+        (
+            lambda text: "\n".join(line for line in text.splitlines() if "ram" not in line),
+            "table lacks .* ram; build",
+            5,
+        ),
+        (lambda text: "", "the linker's table lacks regions that the image uses: flash, ram; build", 5),
     ],
 )
 def test_a_linker_that_counts_otherwise_is_an_error(
@@ -163,6 +169,24 @@ def test_a_linker_that_counts_otherwise_is_an_error(
     with pytest.raises(ColibriError, match=message) as caught:
         make_report(firmware.folder)
     assert caught.value.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("change", "sections"),
+    [
+        (lambda text: "", ".text, "),
+        (lambda text: text[: text.index("\n.bss")], ".bss"),
+        (lambda text: text.replace("\n.bss ", "\n.bsx "), ".bss"),
+        (lambda text: re.sub(r"\n(\.bss\s+0x[0-9a-f]+\s+0x)", r"\n\g<1>1", text), ".bss"),
+        (lambda text: re.sub(r"\n(\.bss\s+0x)", r"\n\g<1>1", text), ".bss"),
+    ],
+    ids=["empty", "cut short", "another section", "another length", "another address"],
+)
+def test_a_map_that_is_not_of_the_image(firmware: Firmware, change: Callable[[str], str], sections: str) -> None:
+    map_file = firmware.link() / "build/product.map"
+    map_file.write_text(change(map_file.read_text()))
+    with pytest.raises(BadInput, match=f"the linker's map is not of this image: .*{re.escape(sections)}"):
+        make_report(firmware.folder)
 
 
 def test_a_region_that_the_image_does_not_touch_but_the_linker_filled(firmware: Firmware) -> None:

@@ -152,6 +152,8 @@ def test_a_saved_profile_comes_on_the_page(tmp_path: Path) -> None:
         ({"package": "other"}, "a profile of other on nucleo-h743zi, not of sample on nucleo-h743zi"),
         ({"board": "stm32f405"}, "a profile of sample on stm32f405, not of"),
         ({"schema": 9}, "profile schema 9, this Colibri reads 1"),
+        ({"schema": 9, "positions": 3}, "profile schema 9, this Colibri reads 1"),
+        ({"spread": -2}, r"a number is too small - at `\$.spread`"),
         ({"positions": ()}, "a profile without a position"),
         ({"control_flow": 3}, "not a profile"),
     ],

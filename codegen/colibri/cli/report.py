@@ -12,7 +12,7 @@ import click
 from colibri.checkpoint.untrusted import is_folder
 from colibri.cli.options import FILE
 from colibri.cli.output import make_console, write_text
-from colibri.errors import UsageError
+from colibri.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +86,7 @@ def command(
     if annotate and output is None and form is not Form.TABLE:
         raise UsageError(f"--annotate and --{form} both want standard output", hint="add -o FILE")
     _check_profile_options(form, source, profile, data, profile_from)
-    budgets, budget_name = (load_budgets(budget), budget.name) if budget else ((), "")
+    budgets, budget_name = (load_budgets(budget), shown(budget.name)) if budget else ((), "")
     report = read_alike(source, old) if old else read_report(source)
     if observe:
         report = _observed(source, report)

@@ -56,6 +56,8 @@ def report_on_elf(path: Path) -> Report:
         if (total := sum(group.bytes for group in groups)) != used:
             what = f"the sections in {region.name} take {in_bytes(total)}, the program headers say {used:,}"
             raise BadInput(what, where=path.name)
+        if regions and used and not region.length:  # which would mean: without a limit
+            raise BadInput(f"the length of {region.name} is 0, and it holds {in_bytes(used)}", where=path.name)
         over = max(0, used - region.length) if region.length else 0
         kind, length = region.kind, region.length
         uses.append(RegionUse(region.name, kind, region.origin, length, length, 0, used, None, over, groups))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _USAGE = re.compile(r"^\s*(\S+):\s+(\d+) (B|KB|MB|GB)\s+\d+ (?:B|KB|MB|GB)\s+[\d.]+%", re.MULTILINE)
 _OUTPUT = re.compile(r"^([^\s*]\S*)(?:\s+0x[0-9a-f]+\s+0x[0-9a-f]+.*)?$")
+_PLACED = re.compile(r"^([^\s*]\S*)(?:[ \t]*\n)?[ \t]+0x([0-9a-f]+)[ \t]+0x([0-9a-f]+)", re.MULTILINE)
 _INPUT_NAME = re.compile(r"^ ([^\s*]\S*)$")
 _INPUT = re.compile(r"^ ([^\s*]\S*|\*fill\*)?\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?: (.*))?$")
 _DATA = re.compile(r"^(BYTE|SHORT|LONG|QUAD|SQUAD) ")
@@ -63,6 +64,22 @@ def parse_map(text: str, base: int = 0) -> list[Input]:
     if _LLD_PE_START.match(text):
         return _parse_lld(_LLD_PE_LINE.findall(text), base)
     return _parse_gnu(text)
+
+
+def parse_outputs(text: str, base: int = 0) -> set[tuple[str, int, int]]:
+    """Name, run address and length of each output section of a map.
+
+    >>> parse_outputs("Linker script and memory map\\n.text           0x08000040     0x13cc\\n")
+    {('.text', 134217792, 5068)}
+    """
+    if _LLD_START.match(text):
+        lines, start = _LLD_LINE.findall(text), 0
+    elif _LLD_PE_START.match(text):
+        lines, start = _LLD_PE_LINE.findall(text), base
+    else:
+        placed = _PLACED.findall(text[max(text.find(_MAP_START), 0) :])
+        return {(name, int(address, 16), int(size, 16)) for name, address, size in placed}
+    return {(name, start + int(at, 16), int(size, 16)) for at, size, name in lines if not name.startswith(" ")}
 
 
 def _parse_lld(lines: list[tuple[str, str, str]], base: int) -> list[Input]:

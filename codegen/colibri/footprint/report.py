@@ -12,11 +12,11 @@ from colibri.boards.profile import BoardKind, Holds, MemoryKind
 from colibri.checkpoint.untrusted import read_bounded
 from colibri.errors import BadInput, ColibriError, DoesNotFit, in_bytes
 from colibri.footprint.attribute import GroupKind, Piece, attribute
-from colibri.footprint.elf import read_image
+from colibri.footprint.elf import Image, read_image
 from colibri.footprint.groups import Group, grouped
 from colibri.footprint.layout import Layout, lay_out
 from colibri.footprint.library import LibraryUse, library_use
-from colibri.footprint.linker import parse_map, parse_usage
+from colibri.footprint.linker import parse_map, parse_outputs, parse_usage
 from colibri.footprint.owners import Owners
 from colibri.footprint.pe import read_pe
 from colibri.footprint.saved import least_saved
@@ -28,6 +28,7 @@ from colibri.toolchain.buildfiles import OVERSIZE, product_name
 
 SCHEMA = 1
 _TEXT_BYTES = 1 << 30  # of a linker's map
+_MAP = "build/product.map"
 _AGAIN = "build the package again"
 
 
@@ -245,18 +246,36 @@ def read_pieces(folder: Path, package: Package, image: Path, *, overflowed: bool
     """Where the image lies, and what every byte of it is.
 
     Raises:
-        BadInput: the linker's map is missing, or the image is none.
+        BadInput: the linker's map is missing, or not of this image, or the image is none.
         ColibriError: image, map and package are not of one build.
     """
     map_text = _beside(image, ".map")
     if map_text is None:
-        raise BadInput("the linker's map is missing", where="build/product.map", hint=_AGAIN)
+        raise BadInput("the linker's map is missing", where=_MAP, hint=_AGAIN)
     owners = Owners(folder)
     if package.board.kind is BoardKind.WASM:
         return wasm_pieces(image, map_text, owners, package)
     read = read_pe(image) if package.board.kind is BoardKind.WINDOWS else read_image(image)
+    _require_map_of(read, map_text)
     layout = lay_out(read, package.board, overflowed=overflowed)
     return layout, attribute(read, layout, parse_map(map_text, read.base), owners, package)
+
+
+def _require_map_of(image: Image, text: str) -> None:
+    """Do nothing when each section of the image stands in the linker's map as it is.
+
+    Raises:
+        BadInput: the map is damaged, cut short, or that of another link.
+    """
+    placed = parse_outputs(text, image.base)
+    if image.base:  # the map of a Windows program has lengths in the file, multiples of its alignment
+        names = {name for name, _, _ in placed}
+        strange = [section.name for section in image.sections if section.name not in names]
+    else:
+        strange = [one.name for one in image.sections if (one.name, one.address, one.bytes) not in placed]
+    if strange:
+        listed = ", ".join(strange[:3]) + (" …" if len(strange) > 3 else "")
+        raise BadInput(f"the linker's map is not of this image: {listed}", where=_MAP, hint=_AGAIN)
 
 
 def _modelled(package: Package) -> Modelled | None:
@@ -304,14 +323,21 @@ def _beside(elf: Path, suffix: str) -> str | None:
 
 
 def _match(usage: dict[str, int], layout: Layout) -> list[int]:
-    """The linker's figures in the order of the regions; 0 where it names no such region."""
+    """The linker's figures in the order of the regions; 0 where nothing is and it names no such region.
+
+    Raises:
+        ColibriError: it lacks one in which something is, or fills one that the board does not have.
+    """
 
     def key(name: str) -> str:
         return name.casefold().replace("-", "_")
 
     printed = {key(name): used for name, used in usage.items()}
+    used = {region.name for index, region in enumerate(layout.regions) if layout.used(index)}
+    if missing := sorted(name for name in used if key(name) not in printed):
+        raise ColibriError(f"the linker's table lacks regions that the image uses: {', '.join(missing)}")
     figures = [printed.pop(key(region.name), 0) for region in layout.regions]
-    if strange := sorted(name for name, used in printed.items() if used):
+    if strange := sorted(name for name, filled in printed.items() if filled):
         raise ColibriError(f"the linker filled regions that the board does not have: {', '.join(strange)}")
     return figures
 
@@ -323,7 +349,9 @@ def _region(index: int, layout: Layout, pieces: list[Piece], printed: list[int] 
     if total != used:
         raise ColibriError(f"rows sum to {in_bytes(total)}, the program headers to {used:,}", where=region.name)
     if printed is not None and printed[index] != used:
-        raise ColibriError(f"the image has {in_bytes(used)}, the linker printed {printed[index]:,}", where=region.name)
+        raise ColibriError(
+            f"the image has {in_bytes(used)}, the linker printed {printed[index]:,}", where=region.name, hint=_AGAIN
+        )
     reserve = package.board.reserve if index == layout.home(Holds.DATA) else 0
     return RegionUse(
         name=region.name,

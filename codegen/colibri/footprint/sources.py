@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
-from colibri.checkpoint.untrusted import decoded, is_folder, is_regular_file, is_there, read_bounded
+from colibri.checkpoint.untrusted import is_folder, is_regular_file, is_there, read_bounded
 from colibri.errors import BadInput, shown
 from colibri.footprint.groups import Part
 from colibri.footprint.report import SCHEMA, Report, make_report
+from colibri.saved_json import decode_saved
 
 _REPORT_BYTES = 256 << 20
 _ELF = b"\x7fELF"
@@ -65,18 +64,28 @@ def _is_elf(path: Path) -> bool:
 
 def _decode(raw: bytes, path: Path) -> Report:
     hint = "make one with `colibri report --json`, or give the folder of a package"
-    report = decoded(
-        lambda: msgspec.json.decode(raw, type=Report), what="not a report", where=shown(str(path), 300), hint=hint
-    )
-    if report.schema != SCHEMA:
-        raise BadInput(f"report schema {report.schema}, this Colibri reads {SCHEMA}", where=str(path), hint=hint)
-    _check_sums(report, lambda what: BadInput(f"{what}: the rows do not sum", where=str(path), hint=hint))
+    where = shown(str(path), 300)
+    report = decode_saved(raw, Report, SCHEMA, noun="report", where=where, hint=hint)
+    _check_sums(report, lambda what: BadInput(f"{what}: the rows do not sum", where=where, hint=hint))
+    _check_regions(report, lambda what: BadInput(what, where=where, hint=hint))
     return report
+
+
+def _check_regions(report: Report, failure: Callable[[str], BadInput]) -> None:
+    if not report.regions:
+        raise failure("a report without a region")
+    if len({region.name for region in report.regions}) < len(report.regions):
+        raise failure("a report in which a region stands twice")
+    for one in report.regions:
+        if one.over != (max(0, one.used + one.reserve - one.limit) if one.limit else 0):
+            raise failure(f"{one.name}: what is over is not what is used and reserved above the limit")
+        if one.printed not in (None, one.used):
+            raise failure(f"{one.name}: the linker printed another number than is used")
 
 
 def _check_sums(report: Report, failure: Callable[[str], BadInput]) -> None:
     def check(part: Part, where: str) -> None:
-        if part.bytes < 0 or (part.parts and sum(inner.bytes for inner in part.parts) != part.bytes):
+        if part.parts and sum(inner.bytes for inner in part.parts) != part.bytes:
             raise failure(where)
         for inner in part.parts:
             check(inner, f"{where} / {inner.name}")

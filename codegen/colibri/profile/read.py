@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
-from colibri.checkpoint.untrusted import decoded, read_bounded
+from colibri.checkpoint.untrusted import read_bounded
 from colibri.errors import BadInput, shown
 from colibri.package import Package
 from colibri.profile.model import SCHEMA, Profile
+from colibri.saved_json import decode_saved
 
 _PROFILE_BYTES = 256 << 20
 _AGAIN = "make it again with `colibri profile PACKAGE --json`"
-
-
-class _Version(msgspec.Struct, frozen=True):
-    """What every version of the file has."""
-
-    schema: int
 
 
 def read_profile(path: Path) -> Profile:
@@ -27,12 +20,10 @@ def read_profile(path: Path) -> Profile:
     Raises:
         BadInput: not readable, not a profile, of another schema, or without a position.
     """
-    where, what = shown(str(path), 300), "not a profile"
+    where = shown(str(path), 300)
     raw = read_bounded(path, _PROFILE_BYTES, pipe=True)
-    version = decoded(lambda: msgspec.json.decode(raw, type=_Version), what=what, where=where, hint=_AGAIN)
-    if version.schema != SCHEMA:
-        raise BadInput(f"profile schema {version.schema}, this Colibri reads {SCHEMA}", where=where, hint=_AGAIN)
-    profile = decoded(lambda: msgspec.json.decode(raw, type=Profile), what=what, where=where, hint=_AGAIN)
+    # What runs outside the layers is in layer -1.
+    profile = decode_saved(raw, Profile, SCHEMA, noun="profile", where=where, hint=_AGAIN, least=-1)
     if not profile.positions:
         raise BadInput("a profile without a position", where=where, hint=_AGAIN)
     return profile
