@@ -89,7 +89,7 @@ def instructions(package: Built, point: Point) -> int:
     kept = package.folder / "build/instructions"
     if not kept.exists():
         facts = package.package
-        profile = make_profile(package.folder, facts, default_emulator(facts), built_in(facts))
+        profile = make_profile(package.folder, facts, default_emulator(facts.board), built_in(facts))
         kept.write_text(str(profile.positions[-1].instructions))
     return round(int(kept.read_text()) / point.batch)
 

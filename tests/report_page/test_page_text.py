@@ -177,6 +177,15 @@ def test_the_head_names_what_it_is_about() -> None:
     assert "× 8" in text and "at its lower bound" in text
 
 
+def test_what_is_reserved_counts_as_ram_and_is_named() -> None:
+    report = sample_report()
+    flash, ram, unused = report.regions
+    assert "RAM352 bytes8.6 % of sram One" in " ".join(Elements(render_page(report)).text.split())
+    kept = msgspec.structs.replace(ram, reserve=1000)
+    text = Elements(render_page(msgspec.structs.replace(report, regions=(flash, kept, unused)))).text
+    assert "RAM1,352 bytes33.0 % of sram, with 1,000 reserved One" in " ".join(text.split())
+
+
 def test_stack_and_its_deepest_path() -> None:
     text = Elements(render_page(sample_report(name="deepest_function"))).text
     assert "At most 200 bytes from port_start" in text

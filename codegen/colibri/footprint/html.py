@@ -239,12 +239,15 @@ def _cards(report: Report, tiles: list[Tile], pictures: Sequence[Lifetimes], pro
         regions = [region for region in report.regions if region.kind is kind and region.groups]
         if not regions:
             continue
-        used = sum(region.used + region.reserve for region in regions)
+        reserve = sum(region.reserve for region in regions)
+        used = sum(region.used for region in regions) + reserve
         names = " + ".join(region.name for region in regions)
         limits = [region.limit for region in regions]
         note, over = f"in {names}", any(region.over for region in regions)
         if all(limits):
             note = f"{100 * used / sum(limits):.1f} % of {names}"
+        if reserve:
+            note += f", with {reserve:,} reserved"
         cards.append(Card(title, f"{used:,}", "bytes", note, "over" if over else ""))
     experts = [tile for root in tiles for tile in _experts(root)]
     if experts:
