@@ -185,12 +185,8 @@ def test_an_access_that_the_board_must_not_make(
     """The outputs are right all the same: only the check of memory, or a trap, tells."""
     folder, _ = make(EXAMPLES / "load-moe/top1-e3-tiny", "stm32f405", Options())
     read = f"    (void)*(const volatile uint32_t *){access};\n"
-    patch_text(folder / "runtime/kernels/portable/add.h", "    for (int i", f"{read}    for (int i")
-    patch_text(
-        folder / "runtime/kernels/portable/add.h",
-        "#define COLIBRI_ADD_H\n",
-        "#define COLIBRI_ADD_H\n#include <stdint.h>\n",
-    )
+    first = "    const float *const end"
+    patch_text(folder / "runtime/kernels/dsp/add.h", first, f"{read}{first}")
     assert main(["test", str(folder)]) == plain
     assert main(["test", str(folder), "--check-memory"]) == (plain or 1)
     said = capsys.readouterr()
