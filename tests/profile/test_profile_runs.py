@@ -76,7 +76,7 @@ def test_sensor_model_on_every_board(
         assert spread.minimum == spread.maximum
     else:
         assert profile.control_flow.verdict is Verdict.DATA
-        # Numbers that lie far apart, and what is no normal number, go ways of their own.
+        # Sums whose leading bits cancel, and what is no normal number, go ways of their own.
         assert {one.name for one in profile.control_flow.varying if one.model} == SOFT
 
 
