@@ -129,7 +129,7 @@ COLIBRI_SHARED void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS 
     __m256i total301 = _mm256_setzero_si256();
     __m256i total323 = _mm256_setzero_si256();
     for (int i = 0; i < k; i += 32) {
-        _mm_prefetch((const char *)((uintptr_t)w + (uintptr_t)(2 * k)), _MM_HINT_T0); /* of the next tile */
+        colibri_fetch(w, 2 * k); /* of the next tile */
         const __m256i scales = _mm256_broadcastq_epi64(_mm_cvtepi8_epi16(_mm_loadu_si32(factors)));
         colibri_group_w4a8 group = colibri_open_w4a8(w, _mm256_shuffle_epi8(scales, rows01));
         colibri_meet_w4a8(&total001, group, x0 + i, facts);

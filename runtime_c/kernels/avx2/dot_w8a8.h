@@ -16,12 +16,6 @@
 #define COLIBRI_DOT_W8A8_ROWS 16
 #define COLIBRI_DOT_W8A8_INPUTS 4
 
-/* The line that lies so many bytes further begins to come from memory; as a number, since it may lie beyond the matrix. */
-static inline void colibri_fetch_w8a8(const uint8_t *w, int ahead)
-{
-    _mm_prefetch((const char *)((uintptr_t)w + (uintptr_t)ahead), _MM_HINT_T0);
-}
-
 /* Four values of x in every lane. */
 static inline __m256i colibri_four_w8a8(const int8_t *x)
 {
@@ -191,7 +185,7 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
     for (int i = 0; i < k; i += 4) {
         const __m256i rows0 = _mm256_add_epi8(_mm256_loadu_si256((const void *)at), shift);
         const __m256i rows1 = _mm256_add_epi8(_mm256_loadu_si256((const void *)(at + 32)), shift);
-        colibri_fetch_w8a8(at, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
+        colibri_fetch(at, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
         colibri_both_w8a8(&total00, &total01, rows0, rows1, flat[0]);
         colibri_both_w8a8(&total10, &total11, rows0, rows1, flat[1]);
         colibri_both_w8a8(&total20, &total21, rows0, rows1, flat[2]);

@@ -30,4 +30,10 @@ COLIBRI_INSIDE void colibri_fetch_line(const uint8_t *w)
     _mm_prefetch((const char *)line, _MM_HINT_T0);
 }
 
+/* The line that lies so many bytes further, such as that of the next tile. */
+COLIBRI_INSIDE void colibri_fetch(const uint8_t *w, int further)
+{
+    _mm_prefetch((const char *)((uintptr_t)w + (uintptr_t)further), _MM_HINT_T0);
+}
+
 #endif
