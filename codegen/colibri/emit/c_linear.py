@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from colibri.graph.coding import GROUP, WeightFormat
 from colibri.graph.graph import BufferKind
 from colibri.passes.kernels import scheme_name
-from colibri.passes.pack import MatrixLayout
+from colibri.passes.pack import MatrixLayout, takes_whole
 
 if TYPE_CHECKING:
     from colibri.emit.c_block import Rows
@@ -77,8 +77,7 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stri
             f"float *restrict y, const uint8_t *restrict w, const {c.element(kind)} *restrict x, "
             "const float *restrict x_scale"
         )
-    whole = not form.floating and wanted.whole and layout.bias < 0 and not layout.tail_count
-    if whole and c.whole_tiles(layout) and not c.op.shared:
+    if not form.floating and takes_whole(wanted, layout) and c.whole_tiles(layout) and not c.op.shared:
         steps = [_whole_call(c, layout, stem, each.at("y", n), operands, each.element("x_scale"))]
         if wanted.between:
             before = [f"int32_t between[{c.extent('between', layout.padded_k // GROUP * wanted.between)}];"]

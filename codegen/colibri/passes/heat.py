@@ -15,8 +15,8 @@ _POINTERS = 16  # bytes of the context that a step reads
 def heat(graph: Graph, buffers: dict[str, Buffer], layouts: Layouts) -> dict[str, int]:
     """Bytes that one token or one sample loads and stores in each buffer, state, and in the context.
 
-    A matrix product goes through its input once for each tile of rows; other ops through what they read and write
-    once, if they do not say otherwise. A state counts as if it were full.
+    A matrix product goes through its input once for each tile of rows, or once where its kernel works on a copy; other
+    ops through what they read and write once, if they do not say otherwise. A state counts as if it were full.
     """
     moved: dict[str, int] = defaultdict(int)
     for op in graph.ops:
@@ -37,7 +37,7 @@ def _product_passes(op: Op, layouts: Layouts) -> dict[str, int]:
     times: dict[str, int] = defaultdict(int)
     for product in op.products():
         layout = layouts.matrices[product.weight]
-        times[product.buffer] += -(-layout.n // layout.tile_rows)
+        times[product.buffer] += 1 if product.weight in layouts.read_once else -(-layout.n // layout.tile_rows)
     if isinstance(op, Experts):
         return {name: count * op.top_k // len(op.kept) for name, count in times.items()}
     return dict(times)

@@ -152,6 +152,11 @@ def matrix_layout(coding: Coding, n: int, k: int, has_bias: bool, tile: Tile, pa
     return MatrixLayout(coding, n, k, tile.rows, tile.cols, *places, parts * place, parts, Order(tile.order))
 
 
+def takes_whole(tile: Tile, layout: MatrixLayout) -> bool:
+    """Whether the kernel of such tiles multiplies the whole matrix in one call."""
+    return tile.whole and layout.bias < 0 and not layout.tail_count and layout.n % layout.tile_rows == 0
+
+
 def pack_rows(rows: Matrix, first: int, layout: MatrixLayout) -> Iterator[tuple[int, bytes]]:
     """Some rows of a matrix as the kernel reads them: each piece, and where it stands from the matrix's start.
 
@@ -286,17 +291,20 @@ class Layouts:
 
     Attributes:
         wide_activations: whether 8-bit activations stand in 16 bits each.
+        read_once: matrices whose kernel copies its input first and works on the copy.
     """
 
     matrices: dict[str, MatrixLayout]
     strides: dict[str, int]
     wide_activations: bool = False
+    read_once: frozenset[str] = frozenset()
 
 
 def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
     """Choose the packing of each matrix by the kernel that reads it (a tied embedding: by the head's)."""
     matrices: dict[str, MatrixLayout] = {}
     strides: dict[str, int] = {}
+    read_once = set[str]()
 
     def lay(name: str, tile: Tile) -> None:
         matrix = graph.matrix(name)
@@ -307,10 +315,12 @@ def plan_layouts(graph: Graph, kernels: KernelSet) -> Layouts:
         matrix = graph.matrix(product.weight)
         tile = kernels.tile(matrix.coding, product.kind)
         lay(product.weight, tile)
+        if tile.between and takes_whole(tile, matrices[product.weight]):
+            read_once.add(product.weight)
         if product.kind is not BufferKind.FLOAT:
             strides[product.buffer] = max(strides.get(product.buffer, 0), aligned(matrix.shape[1], tile.cols))
     for op in graph.ops:
         if isinstance(op, Embedding) and op.table not in matrices:
             columns = GROUP if graph.matrix(op.table).format.grouped else 1
             lay(op.table, Tile(1, columns))
-    return Layouts(matrices, strides, kernels.wide_activations)
+    return Layouts(matrices, strides, kernels.wide_activations, frozenset(read_once))
