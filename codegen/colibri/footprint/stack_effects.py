@@ -160,7 +160,7 @@ _THUMB_NAME = re.compile(
 )
 _THUMB_REGISTERS = re.compile(r"\{([^}]*)\}")
 _POST_OR_PRE = re.compile(r"\[sp, #(-?\d+)\]!|\[sp\], #(-?\d+)")
-_A32_LIST = re.compile(rf"^(?:ldm|stm)(?:ia|ib|da|db)?({_THUMB_CONDITION})?$")
+_LIST = re.compile(rf"^v?(?:ldm|stm)(?:ia|ib|da|db)?({_THUMB_CONDITION})?(?:\.[nw])?$")
 
 
 def thumb(one: Instruction) -> Effect:
@@ -169,9 +169,9 @@ def thumb(one: Instruction) -> Effect:
         return Effect(Flow.STOP)
     match = _THUMB_NAME.match(one.name)
     if match is None:
-        listed = _A32_LIST.match(one.name)
+        listed = _LIST.match(one.name)
         if listed and not one.operands.startswith("sp!"):
-            return _a32_list(one, conditional=listed[1] is not None)
+            return _list(one, conditional=listed[1] is not None)
         if step := _POST_OR_PRE.search(one.operands):  # of vectors, and what else a disassembler takes them for
             return Effect(change=-int(step[1] or step[2]))
         writes = re.match(r"^(sp|msp|psp)\b", one.operands) and not one.name.startswith(("cmp", "tst", "vstr", "vldr"))
@@ -230,7 +230,7 @@ def _thumb_stack(name: str, operands: str) -> Effect:
     return Effect(padding=name == "nop")
 
 
-def _a32_list(one: Instruction, *, conditional: bool) -> Effect:
+def _list(one: Instruction, *, conditional: bool) -> Effect:
     """Registers loaded or stored by way of a pointer that stays, or is not the stack's."""
     base = one.operands.partition(",")[0]
     loaded = _THUMB_REGISTERS.search(one.operands) if one.name.startswith("ldm") else None
