@@ -93,8 +93,8 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
     for (int i = 0; i < k; i += 4) {
         const __m512i rows0 = _mm512_loadu_si512(w);
         const __m512i rows1 = _mm512_loadu_si512(w + 64);
-        colibri_fetch(w, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
-        colibri_fetch(w + 64, COLIBRI_DOT_W8A8_ROWS * k);
+        colibri_fetch_second(w, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
+        colibri_fetch_second(w + 64, COLIBRI_DOT_W8A8_ROWS * k);
         const __m512i values0 = colibri_four_w8a8(x0 + i);
         total00 = _mm512_dpbusd_epi32(total00, rows0, values0);
         total01 = _mm512_dpbusd_epi32(total01, rows1, values0);
