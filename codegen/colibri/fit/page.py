@@ -140,13 +140,24 @@ def _plots(found: Fit) -> list[Plot]:
     return plots
 
 
+def thousands(ticks: list[float]) -> list[tuple[float, str]]:
+    """Each tick, and the thousands that it is, in as many digits as tell them apart.
+
+    >>> [label for _, label in thousands([400_000, 600_000])], [label for _, label in thousands([981_200, 981_400])]
+    (['400', '600'], ['981.2', '981.4'])
+    """
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 1000
+    digits = max(0, 3 - math.floor(math.log10(step) + 1e-9))
+    return [(value, f"{value / 1000:,.{digits}f}") for value in ticks]
+
+
 def _plot(found: Fit, title: str, front: list[tuple[int, Choice]], others: list[Other]) -> Plot:
     across, upward = _scales(found, [one for _, one in front], others)
     dots = [_dot(found, number, choice, across, upward) for number, choice in front]
     limit = _limit(found)
     return Plot(
         title,
-        columns=[(across.at(value), f"{value / 1000:,.0f}") for value in across.ticks()],
+        columns=[(across.at(value), label) for value, label in thousands(across.ticks())],
         rows=[(upward.at(value), f"{round(value, 6) + 0.0:g}") for value in upward.ticks()],
         others=[
             Dot(across.at(one.flash), upward.at(one.lost), 0, False, brief(one.recipe), _others_about(found, one))
