@@ -92,8 +92,7 @@ def test_figures_of_the_dot_products_are_those_of_their_page() -> None:
     for board, words in CORES.items():
         assert f"{sums[board, 'w8a8']} {words}" in said
     assert sums["stm32f405", "w8a8"] == sums["nucleo-h743zi", "w8a8"]
-    assert f"({sums['stm32f405', 'w4a8']} in `w4a8`)" in said
-    assert sums["stm32f405", "w4a8"] == sums["nucleo-h743zi", "w4a8"]
+    assert f"({max(sums['stm32f405', 'w4a8'], sums['nucleo-h743zi', 'w4a8'])} in `w4a8`)" in said
     assert len(re.findall(r"\d\.\d\d", said)) == len(CORES) + 1
 
 
