@@ -4,7 +4,7 @@
  * sum), and GROUPED where the kernel takes group scales, SUMS where it takes sums of activations too, ANY_GROUP where
  * it takes the group's size last, or PLANES where it takes zero points, bits and group size. With INPUTS and VALUE (type
  * of an element) the function is the one for so many inputs at once, with FACTS and GATHER one that takes what the function
- * GATHER tells of them: FACTS(k) values. Every array is an allocation of its own that ends with its last element, so that
+ * GATHER tells of them, FACTS(k) values, and no sums. Every array is an allocation of its own that ends with its last element, so that
  * a sanitizer sees a read beyond it; on bare metal, with HEAP bytes for all of them, they stand one behind the other.
  */
 #include <stdint.h>
@@ -150,18 +150,6 @@ int main(void)
 #if defined PLANES
             run_planes(sum, weights.data, scales.data, head.zero_bytes == 0 ? NULL : zeros.data, x, head.k,
                        head.bits, head.group);
-#elif defined SUMS
-            int32_t *sums = allocate(sizeof(int32_t) * (size_t)head.k / 32);
-            if (sums == NULL) {
-                leave(2);
-            }
-            colibri_sum_groups(sums, x, head.k);
-#ifdef ANY_GROUP
-            KERNEL(sum, (const void *)weights.data, scales.data, x, sums, head.k, head.group);
-#else
-            KERNEL(sum, (const void *)weights.data, scales.data, x, sums, head.k);
-#endif
-            release(sums);
 #elif defined FACTS
             int32_t *facts = allocate(sizeof(int32_t) * (size_t)FACTS(head.k));
             if (facts == NULL) {
@@ -174,6 +162,18 @@ int main(void)
             KERNEL(sum, (const void *)weights.data, x, facts, head.k);
 #endif
             release(facts);
+#elif defined SUMS
+            int32_t *sums = allocate(sizeof(int32_t) * (size_t)head.k / 32);
+            if (sums == NULL) {
+                leave(2);
+            }
+            colibri_sum_groups(sums, x, head.k);
+#ifdef ANY_GROUP
+            KERNEL(sum, (const void *)weights.data, scales.data, x, sums, head.k, head.group);
+#else
+            KERNEL(sum, (const void *)weights.data, scales.data, x, sums, head.k);
+#endif
+            release(sums);
 #elif defined ANY_GROUP
             KERNEL(sum, (const void *)weights.data, scales.data, x, head.k, head.group);
 #elif defined GROUPED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from colibri.emit.c_linear import dot_call, instance_name, row_count, scale_arguments, store_name
+from colibri.graph.coding import GROUP
 from colibri.graph.graph import BufferKind
 from colibri.passes.kernels import scheme_name
 from colibri.passes.pack import MatrixLayout, aligned
@@ -79,6 +80,11 @@ def _instance(
     if even:
         body = [f"for (uint32_t i = 0; i < {most}; i++) {{", f"    inputs[i] = x + {place('i')} * {x_stride};", "}"]
     last = not rows or rows % at_once == 1  # one that may be left goes alone
+    alone = ["inputs[i]"]
+    if last and c.tile(layout.coding, kind).group_sums:
+        alone.append("sums")
+        facts.append(f"int32_t sums[{k // GROUP}];")
+        gather += [f"if ({some} % {at_once} == 1) {{", f"    colibri_sum_groups(sums, inputs[{some} - 1], {k});", "}"]
     body += [
         *gather,
         *c.loop_over("int", "n", n, tile, unit),
@@ -95,7 +101,7 @@ def _instance(
         body += [
             f"    if (i < {some}) {{",
             f"        {sums} sum[{tile}];",
-            f"        {dot_call(c, layout, stem, ['inputs[i]'])}",
+            f"        {dot_call(c, layout, stem, alone)}",
             f"        {stored('i', 'sum')}",
             "    }",
         ]

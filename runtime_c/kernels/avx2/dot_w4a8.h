@@ -1,12 +1,13 @@
-/* dot_w4a8.h: 4 rows of a 4-bit matrix times 8-bit activations, exactly, AVX2.
+/* dot_w4a8.h: 8 rows of a 4-bit matrix times 8-bit activations, exactly, AVX2.
  *
- * A register holds the same group of two rows. Nibbles are used as they lie, 0 to 15, and 8 times the activations
- * is taken off: (q - 8) x = q x - 8 x. The 16-bit sums are of four products of at most 15 * 127 and cannot saturate;
- * vpmaddwd multiplies them by the group's scale.
- * Packing: [k / 32][4][16] bytes, 16-byte aligned at the matrix's start; byte c of a group holds column c in its low
- * and column c + 16 in its high half, each plus 8. factors: int8 [k / 32][4]. x: k values, k a multiple of 32, zero
- * padded. |w| <= 8 * 127 and |x| <= qmax of the op, chosen so that 8 * 127 * qmax * k < 2^31. Weights are
- * fetched ahead.
+ * A 32-bit lane is a row: four of its columns meet the same four activations in each row. Nibbles are used as they lie,
+ * 0 to 15, and 8 times the activations is taken off, by group_sums.h: (q - 8) x = q x - 8 x. Each half of a lane adds up
+ * 16 products of a group in 16 bits, which may overflow on the way but not at its end: 16 * 8 * 127 < 2^15; vpmaddwd
+ * multiplies both by the group's scale.
+ * Packing, of the order "lanes": [k / 32][4][8][4] bytes, 16-byte aligned at the matrix's start; byte b of part p of a row
+ * holds column 4 p + b of 32 in its low and column 4 p + b + 16 in its high half, each plus 8. factors: int8 [k / 32][8].
+ * x: k values, k a multiple of 32, zero padded. sums: [k / 32]. |w| <= 8 * 127 and |x| <= qmax of the op, chosen
+ * so that 8 * 127 * qmax * k < 2^31. Weights are fetched ahead.
  */
 #ifndef COLIBRI_DOT_W4A8_H
 #define COLIBRI_DOT_W4A8_H
@@ -15,55 +16,67 @@
 #include <stdint.h>
 #include "kernels/avx2/fetch.h"
 #include "kernels/portable/shared.h"
+#include "kernels/sse41/group_sums.h"
 
-#define COLIBRI_DOT_W4A8_ROWS 4
+#define COLIBRI_DOT_W4A8_ROWS 8
 #define COLIBRI_DOT_W4A8_INPUTS 4
 
-/* total plus a group's 32 products of two rows; scales: theirs, as 16-bit values in the row's half. */
-static inline __m256i colibri_add_w4a8(__m256i total, const uint8_t *w, __m256i scales, __m256i first, __m256i second,
-                                       __m256i excess)
+/* The scales of a group, in both halves of each row's lane. */
+static inline __m256i colibri_scales_w4a8(const uint8_t *factors)
 {
-    const __m256i bytes = _mm256_loadu_si256((const void *)w);
-    const __m256i low = _mm256_and_si256(bytes, _mm256_set1_epi8(15));
-    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15));
-    const __m256i part = _mm256_add_epi16(_mm256_maddubs_epi16(low, first), _mm256_maddubs_epi16(high, second));
-    return _mm256_add_epi32(total, _mm256_madd_epi16(_mm256_sub_epi16(part, excess), scales));
+    const __m256i places = _mm256_setr_epi32(0x00800080, 0x01800180, 0x02800280, 0x03800380, 0x04800480, 0x05800580,
+                                             0x06800680, 0x07800780); /* into the upper byte, 0 below */
+    const __m256i bytes = _mm256_broadcastq_epi64(_mm_loadl_epi64((const void *)factors));
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, places), 8);
 }
 
-/* Sums of 4 rows; rows 0 and 2 meet in the lower half, 1 and 3 in the upper. */
-static inline void colibri_rows_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], __m256i total01, __m256i total23)
+/* part plus the products of four weights of each row, of 0 to 15, with four values. */
+static inline __m256i colibri_four_w4a8(__m256i part, __m256i weights, const int8_t *x)
 {
-    __m256i both = _mm256_hadd_epi32(total01, total23);
-    both = _mm256_hadd_epi32(both, both);
-    _mm_storeu_si128((void *)sum, _mm_unpacklo_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1)));
+    return _mm256_add_epi16(part, _mm256_maddubs_epi16(weights, _mm256_broadcastd_epi32(_mm_loadu_si32(x))));
+}
+
+/* part plus eight products of each row. */
+static inline __m256i colibri_eight_w4a8(__m256i part, const uint8_t *w, const int8_t *x)
+{
+    const __m256i bytes = _mm256_loadu_si256((const void *)w);
+    const __m256i mask = _mm256_set1_epi8(15);
+    part = colibri_four_w4a8(part, _mm256_and_si256(bytes, mask), x);
+    return colibri_four_w4a8(part, _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask), x + 16);
+}
+
+/* total plus the products of a group of each row. */
+static inline __m256i colibri_add_w4a8(__m256i total, const uint8_t *w, const uint8_t *factors, const int8_t *x,
+                                       int32_t sums)
+{
+    __m256i part = _mm256_set1_epi32(sums);
+    part = colibri_eight_w4a8(part, w, x);
+    part = colibri_eight_w4a8(part, w + 32, x + 4);
+    part = colibri_eight_w4a8(part, w + 64, x + 8);
+    part = colibri_eight_w4a8(part, w + 96, x + 12);
+    return _mm256_add_epi32(total, _mm256_madd_epi16(part, colibri_scales_w4a8(factors)));
 }
 
 COLIBRI_INSIDE void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
-                                     const uint8_t *restrict factors, const int8_t *restrict x, int k)
+                                     const uint8_t *restrict factors, const int8_t *restrict x,
+                                     const int32_t *restrict sums, int k)
 {
-    const __m256i eight = _mm256_set1_epi8(8);
-    /* Picks the 16-bit values 0 and 1, or 2 and 3, for the lower and the upper half. */
-    const __m256i rows01 = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
-    const __m256i rows23 = _mm256_setr_m128i(_mm_set1_epi16(0x0504), _mm_set1_epi16(0x0706));
-    __m256i total01 = _mm256_setzero_si256();
-    __m256i total23 = _mm256_setzero_si256();
-    for (int i = 0; i < k; i += 32) {
-        colibri_fetch_line(w);
-        const __m256i first = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(x + i)));
-        const __m256i second = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(x + i + 16)));
-        const __m256i excess =
-            _mm256_add_epi16(_mm256_maddubs_epi16(eight, first), _mm256_maddubs_epi16(eight, second));
-        const __m256i scales = _mm256_broadcastq_epi64(_mm_cvtepi8_epi16(_mm_loadu_si32(factors)));
-        total01 = colibri_add_w4a8(total01, w, _mm256_shuffle_epi8(scales, rows01), first, second, excess);
-        total23 = colibri_add_w4a8(total23, w + 32, _mm256_shuffle_epi8(scales, rows23), first, second, excess);
-        factors += COLIBRI_DOT_W4A8_ROWS;
-        w += 64;
+    __m256i total = _mm256_setzero_si256();
+    for (int i = 0; i + 64 <= k; i += 64) {
+        colibri_fetch_ahead(w);
+        total = colibri_add_w4a8(total, w, factors, x + i, sums[0]);
+        total = colibri_add_w4a8(total, w + 128, factors + 8, x + i + 32, sums[1]);
+        factors += 2 * COLIBRI_DOT_W4A8_ROWS;
+        sums += 2;
+        w += 32 * COLIBRI_DOT_W4A8_ROWS;
     }
-    colibri_rows_w4a8(sum, total01, total23);
+    if (k % 64 != 0) {
+        total = colibri_add_w4a8(total, w, factors, x + k - 32, *sums);
+    }
+    _mm256_storeu_si256((void *)sum, total);
 }
 
-/* What is to know of 4 inputs at once, told by colibri_dot_w4a8_facts: [k / 32][input] sums of a group, in both halves.
- * In each of the 8 sums of 16 bits of a row it is an eighth of the excess. */
+/* What is to know of 4 inputs at once, told by colibri_dot_w4a8_facts: the sums of their groups, [k / 32][4]. */
 #define COLIBRI_DOT_W4A8_FACTS(k) ((k) / 32 * COLIBRI_DOT_W4A8_INPUTS)
 
 COLIBRI_SHARED void colibri_dot_w4a8_facts(int32_t *restrict facts, const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
@@ -71,41 +84,26 @@ COLIBRI_SHARED void colibri_dot_w4a8_facts(int32_t *restrict facts, const int8_t
 {
     for (int i = 0; i < k; i += 32) {
         for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {
-            int32_t own = 0;
-            for (int j = 0; j < 32; j++) {
-                own += x[input][i + j];
-            }
-            *facts = (int32_t)(((uint32_t)own & 0xFFFF) * 0x10001);
-            facts++;
+            *facts++ = _mm_cvtsi128_si32(colibri_sum_group(x[input] + i));
         }
     }
 }
 
-/* A group of two rows, as all inputs want it. */
-typedef struct colibri_group_w4a8 {
-    __m256i low;
-    __m256i high;
-    __m256i scales;
-} colibri_group_w4a8;
-
-static inline colibri_group_w4a8 colibri_open_w4a8(const uint8_t *w, __m256i scales)
+/* Adds eight products of each row and input. Each pair of sums is done before the next begins: gcc would begin all, and
+ * have too few registers. */
+static inline void colibri_meet_w4a8(__m256i part[COLIBRI_DOT_W4A8_INPUTS], const uint8_t *w,
+                                     const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS], int i)
 {
     const __m256i bytes = _mm256_loadu_si256((const void *)w);
     const __m256i mask = _mm256_set1_epi8(15);
+    const __m256i low = _mm256_and_si256(bytes, mask);
     const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
-    return (colibri_group_w4a8){_mm256_and_si256(bytes, mask), high, scales};
-}
-
-/* Adds one input's products. The sum is done before the next begins: gcc would begin all, and have too few registers. */
-static inline void colibri_meet_w4a8(__m256i *total, colibri_group_w4a8 group, const int8_t *x, const int32_t *fact)
-{
-    const __m256i first = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)x));
-    const __m256i second = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(x + 16)));
-    const __m256i part =
-        _mm256_add_epi16(_mm256_maddubs_epi16(group.low, first), _mm256_maddubs_epi16(group.high, second));
-    const __m256i middle = _mm256_sub_epi16(part, _mm256_set1_epi32(*fact));
-    *total = _mm256_add_epi32(*total, _mm256_madd_epi16(middle, group.scales));
-    __asm__("" : "+x"(*total));
+#pragma GCC unroll 4
+    for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {
+        part[input] = colibri_four_w4a8(part[input], low, x[input] + i);
+        part[input] = colibri_four_w4a8(part[input], high, x[input] + i + 16);
+        __asm__("" : "+x"(part[input]));
+    }
 }
 
 /* The same for 4 inputs, whose sums follow each other. */
@@ -114,41 +112,37 @@ COLIBRI_SHARED void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS 
                                             const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
                                             const int32_t *restrict facts, int k)
 {
-    const __m256i rows01 = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
-    const __m256i rows23 = _mm256_setr_m128i(_mm_set1_epi16(0x0504), _mm_set1_epi16(0x0706));
-    const int8_t *const x0 = x[0];
-    const int8_t *const x1 = x[1];
-    const int8_t *const x2 = x[2];
-    const int8_t *const x3 = x[3];
-    __m256i total001 = _mm256_setzero_si256();
-    __m256i total023 = _mm256_setzero_si256();
-    __m256i total101 = _mm256_setzero_si256();
-    __m256i total123 = _mm256_setzero_si256();
-    __m256i total201 = _mm256_setzero_si256();
-    __m256i total223 = _mm256_setzero_si256();
-    __m256i total301 = _mm256_setzero_si256();
-    __m256i total323 = _mm256_setzero_si256();
+    const int8_t *const own[COLIBRI_DOT_W4A8_INPUTS] = {x[0], x[1], x[2], x[3]};
+    __m256i total[COLIBRI_DOT_W4A8_INPUTS];
+#pragma GCC unroll 4
+    for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {
+        total[input] = _mm256_setzero_si256();
+    }
     for (int i = 0; i < k; i += 32) {
-        colibri_fetch(w, 2 * k); /* of the next tile */
-        const __m256i scales = _mm256_broadcastq_epi64(_mm_cvtepi8_epi16(_mm_loadu_si32(factors)));
-        colibri_group_w4a8 group = colibri_open_w4a8(w, _mm256_shuffle_epi8(scales, rows01));
-        colibri_meet_w4a8(&total001, group, x0 + i, facts);
-        colibri_meet_w4a8(&total101, group, x1 + i, facts + 1);
-        colibri_meet_w4a8(&total201, group, x2 + i, facts + 2);
-        colibri_meet_w4a8(&total301, group, x3 + i, facts + 3);
-        group = colibri_open_w4a8(w + 32, _mm256_shuffle_epi8(scales, rows23));
-        colibri_meet_w4a8(&total023, group, x0 + i, facts);
-        colibri_meet_w4a8(&total123, group, x1 + i, facts + 1);
-        colibri_meet_w4a8(&total223, group, x2 + i, facts + 2);
-        colibri_meet_w4a8(&total323, group, x3 + i, facts + 3);
+        __m256i part[COLIBRI_DOT_W4A8_INPUTS];
+        colibri_fetch(w, COLIBRI_DOT_W4A8_ROWS / 2 * k); /* of the next tile */
+        colibri_fetch(w + 64, COLIBRI_DOT_W4A8_ROWS / 2 * k);
+#pragma GCC unroll 4
+        for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {
+            part[input] = _mm256_set1_epi32(facts[input]);
+        }
+        colibri_meet_w4a8(part, w, own, i);
+        colibri_meet_w4a8(part, w + 32, own, i + 4);
+        colibri_meet_w4a8(part, w + 64, own, i + 8);
+        colibri_meet_w4a8(part, w + 96, own, i + 12);
+        const __m256i scales = colibri_scales_w4a8(factors);
+#pragma GCC unroll 4
+        for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {
+            total[input] = _mm256_add_epi32(total[input], _mm256_madd_epi16(part[input], scales));
+        }
         factors += COLIBRI_DOT_W4A8_ROWS;
         facts += COLIBRI_DOT_W4A8_INPUTS;
-        w += 64;
+        w += 16 * COLIBRI_DOT_W4A8_ROWS;
     }
-    colibri_rows_w4a8(sum, total001, total023);
-    colibri_rows_w4a8(sum + 4, total101, total123);
-    colibri_rows_w4a8(sum + 8, total201, total223);
-    colibri_rows_w4a8(sum + 12, total301, total323);
+#pragma GCC unroll 4
+    for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {
+        _mm256_storeu_si256((void *)(sum + input * COLIBRI_DOT_W4A8_ROWS), total[input]);
+    }
 }
 
 #endif

@@ -1,8 +1,10 @@
-/* pool.c: parts are taken one by one, so that a thread which the system has put aside holds up nobody.
+/* pool.c: each thread has a share of the parts, and takes from those of others when its own is gone.
  *
- * left counts down: who makes it one less owns that part, and may read the job, since its caller waits for the part. A
- * thread that goes to sleep says so first and then looks once more, the caller publishes work first and then looks who
- * sleeps: with sequentially consistent atomics one of them sees the other.
+ * A share is a run of parts, taken in order: the weights of a part lie behind those of the one before, which is where a
+ * processor has read on. They are taken one by one, so that a thread which the system has put aside holds up nobody.
+ * left counts a share down: who makes it one less owns that part, and may read the job, since its caller waits for the
+ * part. A thread that goes to sleep says so first and then looks once more, the caller publishes work first and then looks
+ * who sleeps: with sequentially consistent atomics one of them sees the other.
  */
 #define _GNU_SOURCE /* sched_getaffinity, which POSIX has not */
 
@@ -44,7 +46,12 @@ static bool is_ready(struct pool *pool, bool caller)
     if (caller) {
         return atomic_load(&pool->done) == pool->parts;
     }
-    return atomic_load(&pool->left) > 0 || atomic_load(&pool->ending);
+    for (uint32_t i = 0; i < pool->shares; i++) {
+        if (atomic_load(&pool->share[i].left) > 0) {
+            return true;
+        }
+    }
+    return atomic_load(&pool->ending);
 }
 
 /* Look for a while; true when there is something. */
@@ -63,30 +70,46 @@ static bool spin(struct pool *pool, bool caller)
     return false;
 }
 
-/* Take parts as long as there are any. */
-static void take_parts(struct pool *pool)
+/* Where a share ends. */
+static uint32_t end_of(uint32_t parts, uint32_t share, uint32_t shares)
 {
-    unsigned left = atomic_load(&pool->left);
+    return (uint32_t)((uint64_t)parts * (share + 1) / shares);
+}
+
+/* Take the parts of one share as long as there are any. */
+static void take_share(struct pool *pool, uint32_t share)
+{
+    atomic_uint *const from = &pool->share[share].left;
+    unsigned left = atomic_load(from);
 
     while (left > 0) {
-        if (atomic_compare_exchange_weak(&pool->left, &left, left - 1)) {
+        if (atomic_compare_exchange_weak(from, &left, left - 1)) {
             const uint32_t parts = pool->parts;
 
-            pool->part(pool->job, left - 1, parts);
+            pool->part(pool->job, end_of(parts, share, pool->shares) - left, parts);
             /* the job may be over, and the next one begin, as soon as this is counted. */
             if (atomic_fetch_add(&pool->done, 1) + 1 == parts && atomic_load(&pool->waiting)) {
                 pthread_mutex_lock(&pool->mutex);
                 pthread_cond_signal(&pool->finished);
                 pthread_mutex_unlock(&pool->mutex);
             }
-            left = atomic_load(&pool->left);
+            left = atomic_load(from);
         }
+    }
+}
+
+/* Take parts as long as there are any, from a thread's own share first. */
+static void take_parts(struct pool *pool, uint32_t own)
+{
+    for (uint32_t i = 0; i < pool->shares; i++) {
+        take_share(pool, (own + i) % pool->shares);
     }
 }
 
 static void *serve(void *given)
 {
     struct pool *pool = given;
+    const uint32_t own = atomic_fetch_add(&pool->serving, 1) + 1; /* the caller has share 0 */
 
     while (!atomic_load(&pool->ending)) {
         if (!spin(pool, false)) {
@@ -98,7 +121,7 @@ static void *serve(void *given)
             atomic_fetch_sub(&pool->sleeping, 1);
             pthread_mutex_unlock(&pool->mutex);
         }
-        take_parts(pool);
+        take_parts(pool, own);
     }
     return NULL;
 }
@@ -120,9 +143,14 @@ static void run(void *given, colibri_part part, const void *job, uint32_t parts)
     pool->job = job;
     pool->parts = parts;
     atomic_store(&pool->done, 0);
-    atomic_store(&pool->left, parts);
+    for (uint32_t i = 0, begin = 0; i < pool->shares; i++) {
+        const uint32_t end = end_of(parts, i, pool->shares);
+
+        atomic_store(&pool->share[i].left, end - begin);
+        begin = end;
+    }
     wake(pool);
-    take_parts(pool);
+    take_parts(pool, 0);
     if (!spin(pool, true)) {
         pthread_mutex_lock(&pool->mutex);
         atomic_store(&pool->waiting, true);
@@ -161,7 +189,11 @@ int pool_start(struct pool *pool, uint32_t threads)
         return EINVAL;
     }
     memset(pool, 0, sizeof *pool);
-    atomic_init(&pool->left, 0);
+    pool->shares = threads;
+    for (uint32_t i = 0; i < threads; i++) {
+        atomic_init(&pool->share[i].left, 0);
+    }
+    atomic_init(&pool->serving, 0);
     atomic_init(&pool->done, 0);
     atomic_init(&pool->sleeping, 0);
     atomic_init(&pool->waiting, false);

@@ -31,13 +31,17 @@ enum {
 struct pool {
     colibri_team team; /* for the model */
 
-    /* what the caller writes before left, and leaves alone until all parts are done. */
+    /* what the caller writes before the shares, and leaves alone until all parts are done. */
     colibri_part part;
     const void *job;
     uint32_t parts;
 
-    _Alignas(POOL_LINE) atomic_uint left; /* parts that nobody has begun */
+    uint32_t shares; /* one for each thread */
+    struct {
+        _Alignas(POOL_LINE) atomic_uint left; /* parts that nobody has begun */
+    } share[POOL_MOST];
     _Alignas(POOL_LINE) atomic_uint done; /* parts that have ended */
+    atomic_uint serving;                  /* threads that have their share */
     _Alignas(POOL_LINE) atomic_uint sleeping; /* threads */
     atomic_bool waiting;                      /* the caller, asleep */
     atomic_bool ending;
