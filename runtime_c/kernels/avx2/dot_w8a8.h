@@ -2,8 +2,8 @@
  *
  * A 32-bit lane is a row. vpmaddubsw wants one unsigned factor: w x = (w with the sign of x) |x|. Its 16-bit sums of two
  * products cannot saturate, since |w|, |x| <= 127: 2 * 127 * 127 < 2^15.
- * Packing: [k / 4][16][4] int8, 16-byte aligned at the matrix's start. x: k values, k a multiple of 4, zero padded.
- * 127 * 127 * k < 2^31: no sum overflows, in any order. Weights are fetched ahead.
+ * Packing: [k / 4][16][4] bytes, each a weight plus 128, 16-byte aligned at the matrix's start. x: k values, k a multiple
+ * of 4, zero padded. 127 * 127 * k < 2^31: no sum of w x overflows, in any order. Weights are fetched ahead.
  */
 #ifndef COLIBRI_DOT_W8A8_H
 #define COLIBRI_DOT_W8A8_H
@@ -29,15 +29,19 @@ static inline __m256i colibri_add_w8a8(__m256i total, __m256i magnitudes, __m256
     return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
+/* 32 weights with their sign. */
+static inline __m256i colibri_signed_w8a8(const uint8_t *w)
+{
+    return _mm256_xor_si256(_mm256_loadu_si256((const void *)w), _mm256_set1_epi8(-128));
+}
+
 /* Adds 4 products of all rows. */
 COLIBRI_INSIDE void colibri_step_w8a8(__m256i *total0, __m256i *total1, const uint8_t *w, const int8_t *x)
 {
     const __m256i values = colibri_four_w8a8(x);
     const __m256i magnitudes = _mm256_abs_epi8(values);
-    const __m256i rows0 = _mm256_loadu_si256((const void *)w);
-    const __m256i rows1 = _mm256_loadu_si256((const void *)(w + 32));
-    *total0 = colibri_add_w8a8(*total0, magnitudes, _mm256_sign_epi8(rows0, values));
-    *total1 = colibri_add_w8a8(*total1, magnitudes, _mm256_sign_epi8(rows1, values));
+    *total0 = colibri_add_w8a8(*total0, magnitudes, _mm256_sign_epi8(colibri_signed_w8a8(w), values));
+    *total1 = colibri_add_w8a8(*total1, magnitudes, _mm256_sign_epi8(colibri_signed_w8a8(w + 32), values));
 }
 
 COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
@@ -63,7 +67,7 @@ COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const u
 }
 
 /* What is to know of 4 inputs at once, told by colibri_dot_w8a8_facts. A pair of values is steep if magnitudes of one sign
- * add up to more than 129: times w + 127, which is at most 254, it may pass 16 bits. Its first value then is a part of
+ * add up to more than 128: times w + 128, which is at most 255, it may pass 16 bits. Its first value then is a part of
  * its own. facts: the sum of each input; of each how many quads (four values) have such parts; of each list of
  * COLIBRI_DOT_W8A8_STEEP(k) quads the column and the parts; then all inputs without the parts, [k / 4][4][4] int8. */
 #define COLIBRI_DOT_W8A8_STEEP(k) ((k) / 32)
@@ -78,7 +82,7 @@ static inline __m256i colibri_parts_w8a8(__m256i values, __m256i *total)
     const __m256i up = _mm256_maddubs_epi16(_mm256_max_epi8(values, zero), one);
     const __m256i down = _mm256_maddubs_epi16(_mm256_max_epi8(_mm256_sub_epi8(zero, values), zero), one);
     *total = _mm256_add_epi32(*total, _mm256_madd_epi16(_mm256_sub_epi16(up, down), _mm256_set1_epi16(1)));
-    const __m256i steep = _mm256_cmpgt_epi16(_mm256_max_epi16(up, down), _mm256_set1_epi16(129));
+    const __m256i steep = _mm256_cmpgt_epi16(_mm256_max_epi16(up, down), _mm256_set1_epi16(128));
     return _mm256_and_si256(values, _mm256_and_si256(steep, _mm256_set1_epi16(0xFF)));
 }
 
@@ -146,19 +150,18 @@ static inline void colibri_both_w8a8(__m256i *total0, __m256i *total1, __m256i r
 COLIBRI_INSIDE void colibri_finish_w8a8(int32_t *restrict sum, __m256i total0, __m256i total1, const uint8_t *w,
                                         const int32_t *restrict list, int32_t count)
 {
-    const __m256i shift = _mm256_set1_epi8(127);
     for (int32_t i = 0; i < count; i++) {
         const uint8_t *tile = w + list[2 * i] * COLIBRI_DOT_W8A8_ROWS;
         const __m256i parts = _mm256_set1_epi32(list[2 * i + 1]);
-        total0 = colibri_add_w8a8(total0, _mm256_add_epi8(_mm256_loadu_si256((const void *)tile), shift), parts);
-        total1 = colibri_add_w8a8(total1, _mm256_add_epi8(_mm256_loadu_si256((const void *)(tile + 32)), shift), parts);
+        total0 = colibri_add_w8a8(total0, _mm256_loadu_si256((const void *)tile), parts);
+        total1 = colibri_add_w8a8(total1, _mm256_loadu_si256((const void *)(tile + 32)), parts);
     }
     _mm256_storeu_si256((void *)sum, total0);
     _mm256_storeu_si256((void *)(sum + 8), total1);
 }
 
-/* The same for 4 inputs, whose sums follow each other. Here w + 127 has no sign, for all inputs, and 127 times the sum of
- * x is taken off. */
+/* The same for 4 inputs, whose sums follow each other. Here w + 128 serves as it lies, without a sign, and 128 times
+ * the sum of x is taken off. */
 COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
                                             const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
                                             const int32_t *restrict facts, int k)
@@ -171,11 +174,10 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
         }
         return;
     }
-    const __m256i shift = _mm256_set1_epi8(127);
-    __m256i total00 = _mm256_set1_epi32(-127 * facts[0]);
-    __m256i total10 = _mm256_set1_epi32(-127 * facts[1]);
-    __m256i total20 = _mm256_set1_epi32(-127 * facts[2]);
-    __m256i total30 = _mm256_set1_epi32(-127 * facts[3]);
+    __m256i total00 = _mm256_set1_epi32(-128 * facts[0]);
+    __m256i total10 = _mm256_set1_epi32(-128 * facts[1]);
+    __m256i total20 = _mm256_set1_epi32(-128 * facts[2]);
+    __m256i total30 = _mm256_set1_epi32(-128 * facts[3]);
     __m256i total01 = total00;
     __m256i total11 = total10;
     __m256i total21 = total20;
@@ -183,8 +185,8 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
     const uint8_t *at = w;
     const int32_t *flat = facts + COLIBRI_DOT_W8A8_FLAT(k);
     for (int i = 0; i < k; i += 4) {
-        const __m256i rows0 = _mm256_add_epi8(_mm256_loadu_si256((const void *)at), shift);
-        const __m256i rows1 = _mm256_add_epi8(_mm256_loadu_si256((const void *)(at + 32)), shift);
+        const __m256i rows0 = _mm256_loadu_si256((const void *)at);
+        const __m256i rows1 = _mm256_loadu_si256((const void *)(at + 32));
         colibri_fetch(at, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
         colibri_both_w8a8(&total00, &total01, rows0, rows1, flat[0]);
         colibri_both_w8a8(&total10, &total11, rows0, rows1, flat[1]);

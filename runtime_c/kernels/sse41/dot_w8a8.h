@@ -2,7 +2,8 @@
  *
  * A 32-bit lane is a row. pmaddubsw wants one unsigned factor: w x = (w with the sign of x) |x|. Its 16-bit sums of two
  * products cannot saturate, since |w|, |x| <= 127: 2 * 127 * 127 < 2^15.
- * Packing: [k / 4][16][4] int8, 16-byte aligned at the matrix's start. x: k values, k a multiple of 4, zero padded.
+ * Packing: [k / 4][16][4] bytes, each a weight plus 128, 16-byte aligned at the matrix's start: more than this kernel
+ * needs, but so one model.bin serves avx2, too. x: k values, k a multiple of 4, zero padded.
  * 127 * 127 * k < 2^31: no sum overflows, in any order.
  */
 #ifndef COLIBRI_DOT_W8A8_H
@@ -28,6 +29,12 @@ static inline __m128i colibri_add_w8a8(__m128i total, __m128i magnitudes, __m128
     return _mm_add_epi32(total, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
 }
 
+/* 16 weights with their sign. */
+static inline __m128i colibri_signed_w8a8(const uint8_t *w)
+{
+    return _mm_xor_si128(_mm_loadu_si128((const void *)w), _mm_set1_epi8(-128));
+}
+
 COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
                                      const int8_t *restrict x, int k)
 {
@@ -38,10 +45,10 @@ COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const u
     for (int i = 0; i < k; i += 4) {
         const __m128i values = colibri_four_w8a8(x + i);
         const __m128i magnitudes = _mm_abs_epi8(values);
-        const __m128i rows0 = _mm_loadu_si128((const void *)w);
-        const __m128i rows1 = _mm_loadu_si128((const void *)(w + 16));
-        const __m128i rows2 = _mm_loadu_si128((const void *)(w + 32));
-        const __m128i rows3 = _mm_loadu_si128((const void *)(w + 48));
+        const __m128i rows0 = colibri_signed_w8a8(w);
+        const __m128i rows1 = colibri_signed_w8a8(w + 16);
+        const __m128i rows2 = colibri_signed_w8a8(w + 32);
+        const __m128i rows3 = colibri_signed_w8a8(w + 48);
         total0 = colibri_add_w8a8(total0, magnitudes, _mm_sign_epi8(rows0, values));
         total1 = colibri_add_w8a8(total1, magnitudes, _mm_sign_epi8(rows1, values));
         total2 = colibri_add_w8a8(total2, magnitudes, _mm_sign_epi8(rows2, values));
@@ -78,7 +85,7 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
         __m128i total7 = _mm_setzero_si128();
         const uint8_t *at = w + 4 * row;
         for (int i = 0; i < k; i += 4) {
-            const __m128i rows = _mm_loadu_si128((const void *)at);
+            const __m128i rows = colibri_signed_w8a8(at);
             const __m128i magnitudes = _mm_abs_epi8(rows);
             total0 = colibri_add_w8a8(total0, magnitudes, _mm_sign_epi8(colibri_four_w8a8(x0 + i), rows));
             total1 = colibri_add_w8a8(total1, magnitudes, _mm_sign_epi8(colibri_four_w8a8(x1 + i), rows));
