@@ -16,48 +16,53 @@
 #include "kernels/portable/float16.h"
 #include "kernels/portable/float32.h"
 
-/* Elements of a state from at on; beyond live of them zeros. */
-COLIBRI_INSIDE __m256 colibri_elements(const void *state, uint32_t at, uint32_t live, bool half)
+/* Where an element of a state lies. */
+COLIBRI_INSIDE const void *colibri_element_at(const void *state, size_t at, bool half)
 {
-    return half ? colibri_load_halves((const uint16_t *)state + at, live)
-                : colibri_load_some((const float *)state + at, live);
+    return half ? (const void *)((const uint16_t *)state + at) : (const void *)((const float *)state + at);
+}
+
+/* Elements of a state from at on; beyond live of them zeros. */
+COLIBRI_INSIDE __m256 colibri_elements(const void *state, size_t at, uint32_t live, bool half)
+{
+    const void *from = colibri_element_at(state, at, half);
+    return half ? colibri_load_halves(from, live) : colibri_load_some(from, live);
 }
 
 /* lanes[i] = or += products of eight elements of the query, or of the last live ones, with those of row i. */
-COLIBRI_INSIDE void colibri_products(__m256 lanes[8], const float *query, const void *keys, const uint32_t at[8],
-                                     uint32_t d, uint32_t live, bool half)
+COLIBRI_INSIDE void colibri_products(__m256 lanes[8], const float *query, const void *const rows[8], size_t d,
+                                     uint32_t live, bool half)
 {
     const __m256 part = colibri_load_some(query + d, live);
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < 8; i++) {
-        const __m256 product = _mm256_mul_ps(part, colibri_elements(keys, at[i] + d, live, half));
+        const __m256 product = _mm256_mul_ps(part, colibri_elements(rows[i], d, live, half));
         lanes[i] = d == 0 ? product : _mm256_add_ps(lanes[i], product);
     }
 }
 
 /* Products of the query with the keys of 8 rows. A lane may be -0 where one that began at 0 is +0: no term differs. */
-COLIBRI_INSIDE __m256 colibri_query_keys(const float *query, const void *keys, const uint32_t at[8], uint32_t head_dim,
-                                         bool half)
+COLIBRI_INSIDE __m256 colibri_query_keys(const float *query, const void *const rows[8], uint32_t head_dim, bool half)
 {
     __m256 lanes[8];
-    colibri_products(lanes, query, keys, at, 0, head_dim, half);
-    uint32_t d = 8;
+    colibri_products(lanes, query, rows, 0, head_dim, half);
+    size_t d = 8;
     for (; d + 8 <= head_dim; d += 8) {
-        colibri_products(lanes, query, keys, at, d, 8, half);
+        colibri_products(lanes, query, rows, d, 8, half);
     }
     if (d < head_dim) {
-        colibri_products(lanes, query, keys, at, d, head_dim - d, half);
+        colibri_products(lanes, query, rows, d, head_dim - (uint32_t)d, half);
     }
     return colibri_lane_trees(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7]);
 }
 
 /* totals += terms * values, in the order of the rows, of 8 * registers columns, the last of which has live ones. */
-COLIBRI_INSIDE void colibri_weigh(__m256 totals[4], const float *restrict terms, const void *values, uint32_t at,
+COLIBRI_INSIDE void colibri_weigh(__m256 totals[8], const float *restrict terms, const void *values, size_t at,
                                   uint32_t width, uint32_t count, uint32_t registers, uint32_t live, bool half)
 {
     for (uint32_t i = 0; i < count; i++) {
         const __m256 term = _mm256_broadcast_ss(terms + i);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (uint32_t j = 0; j < registers; j++) {
             const __m256 value = colibri_elements(values, at + 8 * j, j + 1 == registers ? live : 8, half);
             totals[j] = _mm256_add_ps(totals[j], _mm256_mul_ps(term, value));
@@ -78,12 +83,17 @@ COLIBRI_INSIDE void colibri_mean(float *restrict out, const float *restrict term
                                  uint32_t width, colibri_reach reach, uint32_t registers, uint32_t live, float inverse,
                                  bool half)
 {
-    __m256 totals[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
-    colibri_weigh(totals, terms, values, reach.begin * width + column, width, reach.before, registers, live, half);
+    __m256 totals[8];
+#pragma GCC unroll 8
+    for (uint32_t j = 0; j < 8; j++) {
+        totals[j] = _mm256_setzero_ps();
+    }
+    const size_t begin = (size_t)reach.begin * width + column;
+    colibri_weigh(totals, terms, values, begin, width, reach.before, registers, live, half);
     colibri_weigh(totals, terms + reach.before, values, column, width, reach.count - reach.before, registers, live,
                   half);
     const __m256 factor = _mm256_set1_ps(inverse);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (uint32_t j = 0; j < registers; j++) {
         colibri_store_some(out + 8 * j, _mm256_mul_ps(totals[j], factor), j + 1 == registers ? live : 8);
     }
@@ -102,35 +112,27 @@ COLIBRI_INSIDE void colibri_attend(float *restrict out, const float *query, cons
     __m256 most = sink != NULL ? _mm256_set1_ps(*sink) : lowest;
     uint32_t row = reach.begin;
     for (uint32_t i = 0; i < whole; i += 8) {
-        uint32_t at[8];
-        __m256 eight;
-        if (row + 8 <= capacity) {
+        const void *rows[8];
 #pragma GCC unroll 8
-            for (uint32_t j = 0; j < 8; j++) {
-                at[j] = row * width + column + j * width;
-            }
-            eight = colibri_query_keys(query, keys, at, head_dim, half);
-        } else { /* across the ring's end */
-#pragma GCC unroll 8
-            for (uint32_t j = 0; j < 8; j++) {
-                at[j] = (row + j < capacity ? row + j : row + j - capacity) * width + column;
-            }
-            eight = colibri_query_keys(query, keys, at, head_dim, half);
+        for (uint32_t j = 0; j < 8; j++) {
+            const uint32_t some = row + j < capacity ? row + j : row + j - capacity;
+            rows[j] = colibri_element_at(keys, (size_t)some * width + column, half);
         }
-        eight = _mm256_mul_ps(eight, scales);
+        const __m256 eight = _mm256_mul_ps(colibri_query_keys(query, rows, head_dim, half), scales);
         most = _mm256_max_ps(eight, most); /* NaN is passed over */
         _mm256_storeu_ps(scores + i, eight);
         row = row + 8 < capacity ? row + 8 : row + 8 - capacity;
     }
     __m256 last = lowest; /* terms of 0 */
     if (live > 0) {
-        uint32_t at[8];
+        const void *rows[8];
 #pragma GCC unroll 8
         for (uint32_t j = 0; j < 8; j++) {
             const uint32_t some = row + (j < live ? j : 0);
-            at[j] = (some < capacity ? some : some - capacity) * width + column;
+            const size_t from = some < capacity ? some : some - capacity;
+            rows[j] = colibri_element_at(keys, from * width + column, half);
         }
-        last = _mm256_mul_ps(colibri_query_keys(query, keys, at, head_dim, half), scales);
+        last = _mm256_mul_ps(colibri_query_keys(query, rows, head_dim, half), scales);
         last = _mm256_blendv_ps(lowest, last, colibri_live_lanes(live));
         most = _mm256_max_ps(last, most);
     }
@@ -160,8 +162,14 @@ COLIBRI_INSIDE void colibri_attend(float *restrict out, const float *query, cons
     }
     const float inverse = 1.0f / sum;
     uint32_t d = 0;
+    for (; d + 64 <= head_dim; d += 64) {
+        colibri_mean(out + d, scores, values, column + d, width, reach, 8, 8, inverse, half);
+    }
     for (; d + 32 <= head_dim; d += 32) {
         colibri_mean(out + d, scores, values, column + d, width, reach, 4, 8, inverse, half);
+    }
+    for (; d + 16 <= head_dim; d += 16) {
+        colibri_mean(out + d, scores, values, column + d, width, reach, 2, 8, inverse, half);
     }
     if (d < head_dim) {
         const uint32_t rest = head_dim - d;

@@ -18,7 +18,7 @@
 enum {
     SPIN_NS = 50000, /* about what falling asleep and being woken takes */
     LOOKS = 64,      /* between two looks at the clock */
-    CUT = 4,         /* parts for each thread: a slower one takes fewer */
+    CUT = 6,         /* parts for each thread: a slower one takes fewer */
 };
 
 static void relax(void)

@@ -40,8 +40,8 @@ struct pool {
     struct {
         _Alignas(POOL_LINE) atomic_uint left; /* parts that nobody has begun */
     } share[POOL_MOST];
-    _Alignas(POOL_LINE) atomic_uint done; /* parts that have ended */
-    atomic_uint serving;                  /* threads that have their share */
+    _Alignas(POOL_LINE) atomic_uint done;     /* parts that have ended */
+    atomic_uint serving;                      /* threads that have their share */
     _Alignas(POOL_LINE) atomic_uint sleeping; /* threads */
     atomic_bool waiting;                      /* the caller, asleep */
     atomic_bool ending;
