@@ -45,33 +45,24 @@ static inline __m256i colibri_eight_w4a8(__m256i part, const uint8_t *w, const i
     return colibri_four_w4a8(part, _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask), x + 16);
 }
 
-/* total plus the products of a group of each row. */
-static inline __m256i colibri_add_w4a8(__m256i total, const uint8_t *w, const uint8_t *factors, const int8_t *x,
-                                       int32_t sums)
-{
-    __m256i part = _mm256_set1_epi32(sums);
-    part = colibri_eight_w4a8(part, w, x);
-    part = colibri_eight_w4a8(part, w + 32, x + 4);
-    part = colibri_eight_w4a8(part, w + 64, x + 8);
-    part = colibri_eight_w4a8(part, w + 96, x + 12);
-    return _mm256_add_epi32(total, _mm256_madd_epi16(part, colibri_scales_w4a8(factors)));
-}
-
 COLIBRI_INSIDE void colibri_dot_w4a8(int32_t sum[COLIBRI_DOT_W4A8_ROWS], const uint8_t *restrict w,
                                      const uint8_t *restrict factors, const int8_t *restrict x,
                                      const int32_t *restrict sums, int k)
 {
     __m256i total = _mm256_setzero_si256();
-    for (int i = 0; i + 64 <= k; i += 64) {
-        colibri_fetch_ahead(w);
-        total = colibri_add_w4a8(total, w, factors, x + i, sums[0]);
-        total = colibri_add_w4a8(total, w + 128, factors + 8, x + i + 32, sums[1]);
-        factors += 2 * COLIBRI_DOT_W4A8_ROWS;
-        sums += 2;
-        w += 32 * COLIBRI_DOT_W4A8_ROWS;
-    }
-    if (k % 64 != 0) {
-        total = colibri_add_w4a8(total, w, factors, x + k - 32, *sums);
+#pragma GCC unroll 1
+    for (int i = 0; i < k; i += 32) {
+        if (i % 64 == 0) {
+            colibri_fetch_ahead(w);
+        }
+        __m256i part = _mm256_set1_epi32(*sums++);
+        part = colibri_eight_w4a8(part, w, x + i);
+        part = colibri_eight_w4a8(part, w + 32, x + i + 4);
+        part = colibri_eight_w4a8(part, w + 64, x + i + 8);
+        part = colibri_eight_w4a8(part, w + 96, x + i + 12);
+        total = _mm256_add_epi32(total, _mm256_madd_epi16(part, colibri_scales_w4a8(factors)));
+        factors += COLIBRI_DOT_W4A8_ROWS;
+        w += 16 * COLIBRI_DOT_W4A8_ROWS;
     }
     _mm256_storeu_si256((void *)sum, total);
 }
