@@ -36,3 +36,21 @@ def test_rows_that_chose_an_expert_have_no_more_room_than_a_call_has_rows(
     code = (tmp_path / "out/src/model.c").read_text()
     chosen = re.findall(r"\*restrict slots, uint32_t count\)\n{.*?\*inputs\[(\d+)\];", code, re.DOTALL)
     assert set(map(int, chosen)) == {room}
+
+
+@pytest.mark.parametrize(
+    ("prefill", "room", "calls"),
+    [(9, 12, "2"), (13, 18, "2"), (60, 60, "10"), (61, 36, "calls"), (128, 48, "calls")],
+)
+def test_calls_know_how_many_of_them_share_a_tile(tmp_path: Path, prefill: int, room: int, calls: str) -> None:
+    options = Options(scheme=Scheme.W8A8, prefill=prefill, context=128)
+    generate(ORACLE / "mixtral-base", load_board("x86-64-v4"), options, tmp_path / "out")
+    code = (tmp_path / "out/src/model.c").read_text()
+    name = re.compile(rf"^COLIBRI_KERNEL void linear_w8a8_{prefill}x.*?^}}", re.DOTALL | re.MULTILINE)
+    bodies = name.findall(code)
+    assert bodies
+    for body in bodies:
+        assert re.findall(r"\*inputs\[(\d+)\];", body) == [str(room)]
+        assert re.findall(r"\bi / 6, (\w+)\);", body) == [calls]
+        loops = "const uint32_t calls = (some + 4) / 6;"  # as often as i + 1 < some, if i grows by 6
+        assert (loops in body) == (calls == "calls")

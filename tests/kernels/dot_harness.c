@@ -3,9 +3,10 @@
  * Compile with KERNEL_HEADER (the header), KERNEL (the function), ROWS (of a tile), SUM (type of a
  * sum), and GROUPED where the kernel takes group scales, SUMS where it takes sums of activations too, ANY_GROUP where
  * it takes the group's size last, or PLANES where it takes zero points, bits and group size. With INPUTS and VALUE (type
- * of an element) the function is the one for so many inputs at once, with FACTS and GATHER one that takes what the function
- * GATHER tells of them, FACTS(k) values, and no sums. Every array is an allocation of its own that ends with its last element, so that
- * a sanitizer sees a read beyond it; on bare metal, with HEAP bytes for all of them, they stand one behind the other.
+ * of an element) the function is the one for so many inputs at once, with FACTS and GATHER one that takes what the
+ * function GATHER tells of them, FACTS(k) values, and no sums, with FETCHES one that is told which call it is. Every
+ * array is an allocation of its own that ends with its last element, so that a sanitizer sees a read beyond it; on bare
+ * metal, with HEAP bytes for all of them, they stand one behind the other.
  */
 #include <stdint.h>
 #include KERNEL_HEADER
@@ -126,6 +127,12 @@ static void run_planes(SUM *sum, const void *w, const uint8_t *factors, const ui
 #define INPUTS 1
 #endif
 
+#ifdef FETCHES
+#define SHARE(tile) , (uint32_t)(tile) % 3, 3
+#else
+#define SHARE(tile)
+#endif
+
 int main(void)
 {
     struct {
@@ -157,9 +164,9 @@ int main(void)
             }
             GATHER(facts, x, head.k);
 #ifdef GROUPED
-            KERNEL(sum, (const void *)weights.data, scales.data, x, facts, head.k);
+            KERNEL(sum, (const void *)weights.data, scales.data, x, facts, head.k SHARE(tile));
 #else
-            KERNEL(sum, (const void *)weights.data, x, facts, head.k);
+            KERNEL(sum, (const void *)weights.data, x, facts, head.k SHARE(tile));
 #endif
             release(facts);
 #elif defined SUMS

@@ -243,7 +243,8 @@ def build_dot(dot: Dot, folder: Path, *, sanitize: bool = False, at_once: bool =
 def _several(dot: Dot, name: str) -> dict[str, str]:
     """What the harness wants to know of a function for several inputs."""
     given = {"INPUTS": f"{name}_INPUTS", "VALUE": f"int{8 * np.dtype(dot.dtype).itemsize}_t"}
-    return given | ({"FACTS": f"{name}_FACTS", "GATHER": f"colibri_{dot.stem}_facts"} if dot.tile.facts else {})
+    given |= {"FACTS": f"{name}_FACTS", "GATHER": f"colibri_{dot.stem}_facts"} if dot.tile.facts else {}
+    return given | ({"FETCHES": "1"} if dot.tile.fetches else {})
 
 
 def bare_options(board: Board, emulator: Emulator, folder: Path) -> list[str]:

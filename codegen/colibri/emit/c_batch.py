@@ -48,6 +48,8 @@ def _instance(
     told = c.tile(layout.coding, kind).facts * k
     groups = min(MOST_ROWS // at_once, max(1, MOST_FACTS // told) if told else MOST_ROWS)
     most = min(aligned(possible, at_once), groups * at_once)
+    if rows > most:
+        most = aligned(-(-rows // -(-rows // most)), at_once)  # about as many each time
     whole = 0 < rows <= most  # all rows are taken together
     even = whole and rows % at_once == 0
     first, some = ("", count) if whole else ("first + ", "some")
@@ -85,13 +87,18 @@ def _instance(
         alone.append("sums")
         facts.append(f"int32_t sums[{k // GROUP}];")
         gather += [f"if ({some} % {at_once} == 1) {{", f"    colibri_sum_groups(sums, inputs[{some} - 1], {k});", "}"]
+    more = list[str]()
+    if c.tile(layout.coding, kind).fetches:
+        calls = str(rows // at_once + (rows % at_once > 1)) if whole else "calls"
+        more = [f"i / {at_once}", calls]
+        gather += [] if whole else [f"const uint32_t calls = (some + {at_once - 2}) / {at_once};"]
     body += [
         *gather,
         *c.loop_over("int", "n", n, tile, unit),
         *(["    uint32_t i = 0;", f"    for (; {at_least_two}; i += {at_once}) {{"] if last else []),
         *([] if last else [f"    for (uint32_t i = 0; {at_least_two}; i += {at_once}) {{"]),
         f"        {sums} sum[{at_once * tile}];",
-        f"        {dot_call(c, layout, f'{stem}_inputs', operands)}",
+        f"        {dot_call(c, layout, f'{stem}_inputs', operands, more)}",
         f"        for (uint32_t j = 0; j < {at_once}{'' if even else f' && i + j < {some}'}; j++) {{",
         f"            {stored('i + j', f'sum + j * {tile}')}",
         "        }",

@@ -31,6 +31,7 @@ class Tile:
         any_group: whether a kernel of 4-bit weights takes the columns of a group, and so serves larger groups too.
         inputs: how many inputs its header can multiply a tile with at once.
         facts: bytes a column that another function tells that one of the inputs, once for all tiles; 0 for none.
+        fetches: whether that function fetches the next tile, and so wants to know how many calls share that.
         whole: whether its header has a function for a whole matrix of whole tiles, that stores scaled sums, too.
         between: words of 32 activations with their sum, if that function takes those in place of both; else 0.
     """
@@ -42,6 +43,7 @@ class Tile:
     any_group: bool = False
     inputs: int = 1
     facts: int = 0
+    fetches: bool = False
     whole: bool = False
     between: int = 0
 

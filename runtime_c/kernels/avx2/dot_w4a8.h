@@ -97,12 +97,13 @@ static inline void colibri_meet_w4a8(__m256i part[COLIBRI_DOT_W4A8_INPUTS], cons
     }
 }
 
-/* The same for 4 inputs, whose sums follow each other. */
+/* The same for 4 inputs, whose sums follow each other. This is one call of so many with the tile. */
 COLIBRI_SHARED void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS * COLIBRI_DOT_W4A8_ROWS],
                                             const uint8_t *restrict w, const uint8_t *restrict factors,
                                             const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
-                                            const int32_t *restrict facts, int k)
+                                            const int32_t *restrict facts, int k, uint32_t call, uint32_t calls)
 {
+    colibri_next next = colibri_next_of(w, COLIBRI_DOT_W4A8_ROWS / 2 * k, call, calls);
     const int8_t *const own[COLIBRI_DOT_W4A8_INPUTS] = {x[0], x[1], x[2], x[3]};
     __m256i total[COLIBRI_DOT_W4A8_INPUTS];
 #pragma GCC unroll 4
@@ -111,8 +112,8 @@ COLIBRI_SHARED void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS 
     }
     for (int i = 0; i < k; i += 32) {
         __m256i part[COLIBRI_DOT_W4A8_INPUTS];
-        colibri_fetch(w, COLIBRI_DOT_W4A8_ROWS / 2 * k); /* of the next tile */
-        colibri_fetch(w + 64, COLIBRI_DOT_W4A8_ROWS / 2 * k);
+        colibri_fetch_next(&next);
+        colibri_fetch_next(&next);
 #pragma GCC unroll 4
         for (int input = 0; input < COLIBRI_DOT_W4A8_INPUTS; input++) {
             part[input] = _mm256_set1_epi32(facts[input]);

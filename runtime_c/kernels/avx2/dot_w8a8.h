@@ -161,10 +161,10 @@ COLIBRI_INSIDE void colibri_finish_w8a8(int32_t *restrict sum, __m256i total0, _
 }
 
 /* The same for 4 inputs, whose sums follow each other. Here w + 128 serves as it lies, without a sign, and 128 times
- * the sum of x is taken off. */
+ * the sum of x is taken off. This is one call of so many with the tile. */
 COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
                                             const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                            const int32_t *restrict facts, int k)
+                                            const int32_t *restrict facts, int k, uint32_t call, uint32_t calls)
 {
     const int32_t *const counts = facts + COLIBRI_DOT_W8A8_INPUTS;
     const int most = COLIBRI_DOT_W8A8_STEEP(k);
@@ -182,12 +182,13 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
     __m256i total11 = total10;
     __m256i total21 = total20;
     __m256i total31 = total30;
+    colibri_next next = colibri_next_of(w, COLIBRI_DOT_W8A8_ROWS * k, call, calls);
     const uint8_t *at = w;
     const int32_t *flat = facts + COLIBRI_DOT_W8A8_FLAT(k);
     for (int i = 0; i < k; i += 4) {
         const __m256i rows0 = _mm256_loadu_si256((const void *)at);
         const __m256i rows1 = _mm256_loadu_si256((const void *)(at + 32));
-        colibri_fetch(at, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
+        colibri_fetch_next(&next);
         colibri_both_w8a8(&total00, &total01, rows0, rows1, flat[0]);
         colibri_both_w8a8(&total10, &total11, rows0, rows1, flat[1]);
         colibri_both_w8a8(&total20, &total21, rows0, rows1, flat[2]);

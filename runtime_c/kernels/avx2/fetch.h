@@ -30,16 +30,26 @@ COLIBRI_INSIDE void colibri_fetch_line(const uint8_t *w)
     _mm_prefetch((const char *)line, _MM_HINT_T0);
 }
 
-/* The line that lies so many bytes further, such as that of the next tile. */
-COLIBRI_INSIDE void colibri_fetch(const uint8_t *w, int further)
+/* Where several calls multiply a tile, each with other inputs, each fetches a share of the next tile: the first alone would
+ * want it faster than memory gives it. */
+typedef struct colibri_next {
+    uintptr_t at;
+    uintptr_t step;
+} colibri_next;
+
+/* The share of one call among so many. The tile has bytes, a multiple of 64. */
+COLIBRI_INSIDE colibri_next colibri_next_of(const uint8_t *tile, int bytes, uint32_t call, uint32_t calls)
 {
-    _mm_prefetch((const char *)((uintptr_t)w + (uintptr_t)further), _MM_HINT_T0);
+    const uint32_t size = (uint32_t)bytes;
+    const uint32_t step = (64 + calls - 1) / calls;
+    return (colibri_next){(uintptr_t)tile + size + call * step * (size / 64), step};
 }
 
-/* The same, into the second cache: where a tile fills most of the first, and is read again for other inputs. */
-COLIBRI_INSIDE void colibri_fetch_second(const uint8_t *w, int further)
+/* For each 64 bytes of the tile, once; into the second cache, since this tile and the inputs fill most of the first. */
+COLIBRI_INSIDE void colibri_fetch_next(colibri_next *next)
 {
-    _mm_prefetch((const char *)((uintptr_t)w + (uintptr_t)further), _MM_HINT_T1);
+    _mm_prefetch((const char *)next->at, _MM_HINT_T1);
+    next->at += next->step;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* router.h: choose the k largest of n scores, AVX2; ties go to the lower index, NaN counts as the smallest.
  *
  * As portable/router.h. Up to 16 scores are ranked, each by how many come before it; for two of more, lanes keep their
- * largest and second; else the largest is taken out k times. Branches depend on no score, but for whether two of more
- * than 16 are above minus infinity.
+ * largest and second; else the largest is taken out k times. Branches depend on no score, but for whether of more than 16
+ * exactly two reach the second, above minus infinity.
  */
 #ifndef COLIBRI_ROUTER_H
 #define COLIBRI_ROUTER_H
@@ -81,24 +81,23 @@ COLIBRI_INSIDE void colibri_merge_pairs(__m256 *first, __m256 *second, __m256 ot
     *second = _mm256_max_ps(lesser, _mm256_max_ps(*second, other_second));
 }
 
-/* All ones where one of the 8 scores from i on is equal to a value. */
-COLIBRI_INSIDE __m256i colibri_equal_8(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
+/* All ones where one of the 8 scores from i on is at least a value, which is above minus infinity. */
+COLIBRI_INSIDE __m256i colibri_reach_8(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
 {
     if (i >= n) {
         return _mm256_setzero_si256();
     }
-    const __m256 some = colibri_load_some(scores + i, n - i);
-    const __m256 equal = _mm256_cmp_ps(some, value, _CMP_EQ_OQ);
-    return _mm256_castps_si256(i + 8 <= n ? equal : _mm256_and_ps(equal, colibri_live_lanes(n - i)));
+    const __m256 some = i + 8 <= n ? _mm256_loadu_ps(scores + i) : colibri_scores_8(scores, i, n);
+    return _mm256_castps_si256(_mm256_cmp_ps(some, value, _CMP_GE_OQ));
 }
 
-/* Which of up to 32 scores from i on are equal to a value. */
-COLIBRI_INSIDE uint64_t colibri_equal_32(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
+/* Which of up to 32 scores from i on are at least this value. */
+COLIBRI_INSIDE uint64_t colibri_reach_32(const float *restrict scores, uint32_t i, uint32_t n, __m256 value)
 {
     const __m256i low =
-        _mm256_packs_epi32(colibri_equal_8(scores, i, n, value), colibri_equal_8(scores, i + 8, n, value));
+        _mm256_packs_epi32(colibri_reach_8(scores, i, n, value), colibri_reach_8(scores, i + 8, n, value));
     const __m256i high =
-        _mm256_packs_epi32(colibri_equal_8(scores, i + 16, n, value), colibri_equal_8(scores, i + 24, n, value));
+        _mm256_packs_epi32(colibri_reach_8(scores, i + 16, n, value), colibri_reach_8(scores, i + 24, n, value));
     const __m256i bytes =
         _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     return (uint32_t)_mm256_movemask_epi8(bytes);
@@ -196,29 +195,26 @@ COLIBRI_INSIDE void colibri_top_2(uint32_t *restrict index, float *restrict valu
     colibri_merge_pairs(&top, &next, _mm256_permute_ps(top, 0x4E), _mm256_permute_ps(next, 0x4E));
     colibri_merge_pairs(&top, &next, _mm256_permute_ps(top, 0xB1), _mm256_permute_ps(next, 0xB1));
 
-    if (_mm256_cvtss_f32(next) == _mm256_cvtss_f32(lowest)) { /* NaN may be among these */
-        colibri_top_k(index, value, scores, n, 2);
-        return;
-    }
-    const uint64_t tie = -(uint64_t)(_mm256_cvtss_f32(top) == _mm256_cvtss_f32(next));
     uint32_t best = 0;
     uint32_t other = 0;
-    for (uint32_t base = (n - 1) / 64 * 64;; base -= 64) { /* from the end on: the lowest index is found last */
-        const uint64_t tops = colibri_equal_32(scores, base, n, top) | colibri_equal_32(scores, base + 32, n, top)
-                                                                           << 32;
-        const uint64_t nexts = colibri_equal_32(scores, base, n, next) | colibri_equal_32(scores, base + 32, n, next)
-                                                                             << 32;
-        /* Of equal ones the second has the second bit, be it that of a word behind this one. */
-        other ^= (other ^ best) & (uint32_t)tie & -(uint32_t)(tops != 0);
-        other = colibri_lowest_bit(nexts & ~(tie & nexts & (0 - nexts)), base, other);
-        best = colibri_lowest_bit(tops, base, best);
+    uint64_t count = 0;
+    for (uint32_t base = (n - 1) / 64 * 64;; base -= 64) { /* from the end on: the lower of both is found last */
+        const uint64_t bits = colibri_reach_32(scores, base, n, next) | colibri_reach_32(scores, base + 32, n, next)
+                                                                            << 32;
+        other ^= (other ^ best) & -(uint32_t)(bits != 0);
+        other = colibri_lowest_bit(bits & (bits - 1), base, other);
+        best = colibri_lowest_bit(bits, base, best);
+        count += (uint64_t)_mm_popcnt_u64(bits);
         if (base == 0) {
             break;
         }
     }
-    const uint32_t swap = (best ^ other) & -(uint32_t)(other < best);
-    index[0] = best ^ swap;
-    index[1] = other ^ swap;
+    if (count != 2 || _mm256_cvtss_f32(next) == _mm256_cvtss_f32(lowest)) { /* equal ones, or NaN among the largest */
+        colibri_top_k(index, value, scores, n, 2);
+        return;
+    }
+    index[0] = best;
+    index[1] = other;
 }
 
 /* The indices of the k largest, ascending. value: scratch [k]; scores may lose NaN and the sign of 0. */

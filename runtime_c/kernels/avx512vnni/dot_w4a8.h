@@ -39,9 +39,8 @@ static inline colibri_group_w4a8 colibri_open_w4a8(const uint8_t *w, const uint8
     const __m128i scales = _mm_cvtepi8_epi16(_mm_loadl_epi64((const void *)factors));
     const __m512i bytes = _mm512_loadu_si512(w);
     const __m512i mask = _mm512_set1_epi8(15);
-    return (colibri_group_w4a8){
-        _mm512_and_si512(bytes, mask), _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask),
-        _mm512_maskz_permutexvar_epi16(0x55555555, lanes, _mm512_castsi128_si512(scales))};
+    return (colibri_group_w4a8){_mm512_and_si512(bytes, mask), _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask),
+                                _mm512_maskz_permutexvar_epi16(0x55555555, lanes, _mm512_castsi128_si512(scales))};
 }
 
 /* Products of a group, added to what is there. */
@@ -115,15 +114,16 @@ static inline void colibri_meet_w4a8(__m512i *total0, __m512i *total1, colibri_g
     const __m512i begin = _mm512_set1_epi32(*fact);
     *total0 = _mm512_dpwssd_epi32(*total0, colibri_part_w4a8(begin, group0, first, second), group0.scales);
     *total1 = _mm512_dpwssd_epi32(*total1, colibri_part_w4a8(begin, group1, first, second), group1.scales);
-    __asm__("" : "+x"(*total0), "+x"(*total1));
+    __asm__("" : "+v"(*total0), "+v"(*total1));
 }
 
-/* The same for 4 inputs, whose sums follow each other. */
+/* The same for 4 inputs, whose sums follow each other. This is one call of so many with the tile. */
 COLIBRI_SHARED void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS * COLIBRI_DOT_W4A8_ROWS],
                                             const uint8_t *restrict w, const uint8_t *restrict factors,
                                             const int8_t *const x[COLIBRI_DOT_W4A8_INPUTS],
-                                            const int32_t *restrict facts, int k)
+                                            const int32_t *restrict facts, int k, uint32_t call, uint32_t calls)
 {
+    colibri_next next = colibri_next_of(w, COLIBRI_DOT_W4A8_ROWS / 2 * k, call, calls);
     const int8_t *const x0 = x[0];
     const int8_t *const x1 = x[1];
     const int8_t *const x2 = x[2];
@@ -137,8 +137,8 @@ COLIBRI_SHARED void colibri_dot_w4a8_inputs(int32_t sum[COLIBRI_DOT_W4A8_INPUTS 
     __m512i total30 = total00;
     __m512i total31 = total00;
     for (int i = 0; i < k; i += 32) {
-        colibri_fetch(w, COLIBRI_DOT_W4A8_ROWS / 2 * k); /* of the next tile */
-        colibri_fetch(w + 64, COLIBRI_DOT_W4A8_ROWS / 2 * k);
+        colibri_fetch_next(&next);
+        colibri_fetch_next(&next);
         const colibri_group_w4a8 group0 = colibri_open_w4a8(w, factors, 0);
         const colibri_group_w4a8 group1 = colibri_open_w4a8(w + 64, factors, 4);
         colibri_meet_w4a8(&total00, &total01, group0, group1, x0 + i, facts);

@@ -23,6 +23,42 @@ static inline __m512i colibri_four_w8a8(const int8_t *x)
     return _mm512_broadcastd_epi32(_mm_loadu_si32(x));
 }
 
+/* Adds 4 products of all rows, and 128 times the values to what is in excess. */
+COLIBRI_INSIDE void colibri_step_w8a8(__m512i *total0, __m512i *total1, __m512i *excess, const uint8_t *w,
+                                      const int8_t *x)
+{
+    const __m512i values = colibri_four_w8a8(x);
+    colibri_fetch_line(w);
+    colibri_fetch_line(w + 64);
+    *total0 = _mm512_dpbusd_epi32(*total0, _mm512_loadu_si512(w), values);
+    *total1 = _mm512_dpbusd_epi32(*total1, _mm512_loadu_si512(w + 64), values);
+    *excess = _mm512_dpbusd_epi32(*excess, _mm512_set1_epi8(-128), values); /* unsigned 128 */
+}
+
+/* Two sums of each row, since one alone would wait for itself. */
+COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
+                                     const int8_t *restrict x, int k)
+{
+    __m512i even0 = _mm512_setzero_si512();
+    __m512i even1 = even0;
+    __m512i even_excess = even0;
+    __m512i odd0 = even0;
+    __m512i odd1 = even0;
+    __m512i odd_excess = even0;
+    int i = 0;
+    for (; i + 8 <= k; i += 8) {
+        colibri_step_w8a8(&even0, &even1, &even_excess, w, x + i);
+        colibri_step_w8a8(&odd0, &odd1, &odd_excess, w + 4 * COLIBRI_DOT_W8A8_ROWS, x + i + 4);
+        w += 8 * COLIBRI_DOT_W8A8_ROWS;
+    }
+    if (i < k) {
+        colibri_step_w8a8(&even0, &even1, &even_excess, w, x + i);
+    }
+    const __m512i excess = _mm512_add_epi32(even_excess, odd_excess);
+    _mm512_storeu_si512(sum, _mm512_sub_epi32(_mm512_add_epi32(even0, odd0), excess));
+    _mm512_storeu_si512(sum + 16, _mm512_sub_epi32(_mm512_add_epi32(even1, odd1), excess));
+}
+
 /* -128 times the sum of x. */
 static inline int32_t colibri_excess_w8a8(const int8_t *x, int k)
 {
@@ -39,23 +75,6 @@ static inline int32_t colibri_excess_w8a8(const int8_t *x, int k)
     return -_mm512_reduce_add_epi32(total);
 }
 
-COLIBRI_INSIDE void colibri_dot_w8a8(int32_t sum[COLIBRI_DOT_W8A8_ROWS], const uint8_t *restrict w,
-                                     const int8_t *restrict x, int k)
-{
-    __m512i total0 = _mm512_set1_epi32(colibri_excess_w8a8(x, k));
-    __m512i total1 = total0;
-    for (int i = 0; i < k; i += 4) {
-        const __m512i values = colibri_four_w8a8(x + i);
-        colibri_fetch_line(w);
-        colibri_fetch_line(w + 64);
-        total0 = _mm512_dpbusd_epi32(total0, _mm512_loadu_si512(w), values);
-        total1 = _mm512_dpbusd_epi32(total1, _mm512_loadu_si512(w + 64), values);
-        w += 4 * COLIBRI_DOT_W8A8_ROWS;
-    }
-    _mm512_storeu_si512(sum, total0);
-    _mm512_storeu_si512(sum + 16, total1);
-}
-
 /* What is to know of several inputs at once, told by colibri_dot_w8a8_facts: -128 times the sum of each. */
 #define COLIBRI_DOT_W8A8_FACTS(k) COLIBRI_DOT_W8A8_INPUTS
 
@@ -67,10 +86,20 @@ COLIBRI_SHARED void colibri_dot_w8a8_facts(int32_t facts[COLIBRI_DOT_W8A8_INPUTS
     }
 }
 
-/* The same for 6 inputs, whose sums follow each other. */
+/* Adds 4 products of both 16 rows. The sums stay in their registers: gcc would copy each at every step. */
+static inline void colibri_both_w8a8(__m512i *total0, __m512i *total1, __m512i rows0, __m512i rows1, const int8_t *x)
+{
+    const __m512i values = colibri_four_w8a8(x);
+    *total0 = _mm512_dpbusd_epi32(*total0, rows0, values);
+    *total1 = _mm512_dpbusd_epi32(*total1, rows1, values);
+    __asm__("" : "+v"(*total0), "+v"(*total1));
+}
+
+/* The same for 6 inputs, whose sums follow each other. This is one call of so many with the tile. */
 COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS * COLIBRI_DOT_W8A8_ROWS],
                                             const uint8_t *restrict w, const int8_t *const x[COLIBRI_DOT_W8A8_INPUTS],
-                                            const int32_t facts[COLIBRI_DOT_W8A8_INPUTS], int k)
+                                            const int32_t facts[COLIBRI_DOT_W8A8_INPUTS], int k, uint32_t call,
+                                            uint32_t calls)
 {
     const int8_t *const x0 = x[0];
     const int8_t *const x1 = x[1];
@@ -90,29 +119,18 @@ COLIBRI_SHARED void colibri_dot_w8a8_inputs(int32_t sum[COLIBRI_DOT_W8A8_INPUTS 
     __m512i total31 = total30;
     __m512i total41 = total40;
     __m512i total51 = total50;
+    colibri_next next = colibri_next_of(w, COLIBRI_DOT_W8A8_ROWS * k, call, calls);
     for (int i = 0; i < k; i += 4) {
         const __m512i rows0 = _mm512_loadu_si512(w);
         const __m512i rows1 = _mm512_loadu_si512(w + 64);
-        colibri_fetch_second(w, COLIBRI_DOT_W8A8_ROWS * k); /* of the next tile */
-        colibri_fetch_second(w + 64, COLIBRI_DOT_W8A8_ROWS * k);
-        const __m512i values0 = colibri_four_w8a8(x0 + i);
-        total00 = _mm512_dpbusd_epi32(total00, rows0, values0);
-        total01 = _mm512_dpbusd_epi32(total01, rows1, values0);
-        const __m512i values1 = colibri_four_w8a8(x1 + i);
-        total10 = _mm512_dpbusd_epi32(total10, rows0, values1);
-        total11 = _mm512_dpbusd_epi32(total11, rows1, values1);
-        const __m512i values2 = colibri_four_w8a8(x2 + i);
-        total20 = _mm512_dpbusd_epi32(total20, rows0, values2);
-        total21 = _mm512_dpbusd_epi32(total21, rows1, values2);
-        const __m512i values3 = colibri_four_w8a8(x3 + i);
-        total30 = _mm512_dpbusd_epi32(total30, rows0, values3);
-        total31 = _mm512_dpbusd_epi32(total31, rows1, values3);
-        const __m512i values4 = colibri_four_w8a8(x4 + i);
-        total40 = _mm512_dpbusd_epi32(total40, rows0, values4);
-        total41 = _mm512_dpbusd_epi32(total41, rows1, values4);
-        const __m512i values5 = colibri_four_w8a8(x5 + i);
-        total50 = _mm512_dpbusd_epi32(total50, rows0, values5);
-        total51 = _mm512_dpbusd_epi32(total51, rows1, values5);
+        colibri_fetch_next(&next);
+        colibri_fetch_next(&next);
+        colibri_both_w8a8(&total00, &total01, rows0, rows1, x0 + i);
+        colibri_both_w8a8(&total10, &total11, rows0, rows1, x1 + i);
+        colibri_both_w8a8(&total20, &total21, rows0, rows1, x2 + i);
+        colibri_both_w8a8(&total30, &total31, rows0, rows1, x3 + i);
+        colibri_both_w8a8(&total40, &total41, rows0, rows1, x4 + i);
+        colibri_both_w8a8(&total50, &total51, rows0, rows1, x5 + i);
         w += 4 * COLIBRI_DOT_W8A8_ROWS;
     }
     _mm512_storeu_si512(sum, total00);
