@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -115,6 +116,11 @@ def built(work: Path, model: Model, board: str, scheme: str, *options: str, targ
         run(["ninja", "-C", str(folder), target])
         stamp.write_text(made_by)
     return Built(folder, load_package(folder))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def write_gguf(checkpoint: Path, out: Path) -> None:
