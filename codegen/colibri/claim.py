@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from colibri.errors import UsageError
@@ -28,6 +28,22 @@ def claimed(folder: Path) -> Iterator[None]:
             raise UsageError("another colibri is building in it", where=str(folder), hint=hint) from None
         except OSError:
             pass  # some network file systems have no locks
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def in_turn(file: Path) -> Iterator[None]:
+    """Hold a file for a block; as long as another command holds it, wait. Without such a file there is no turn."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

@@ -93,8 +93,48 @@ def test_a_language_model(toolchain: str, tmp_path: Path, capsys: pytest.Capture
     assert main(["bench", str(package), str(package), "--runs", "1"]) == 0
     said = capsys.readouterr().out
     assert said.count("\nprefill 8 ") == said.count("\ndecode 1 ") == 2 and "GB/s" in said
+    assert said.count("\np  mixtral_base  w8a8  x86-64-v3  prefill 4, context 16\n") == 1
     assert main(["bench", str(package), "--prompt", "10", "--tokens", "7"]) == 2
-    assert "prompt and tokens are more than the context of 16" in capsys.readouterr().err
+    assert "7 tokens behind a prompt of 10 are more than the context of 16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "prompt", "decoded"),
+    [
+        ((), 8, 8), (("--prompt", "12"), 12, 4), (("--prompt", "16"), 16, 0),
+        (("--tokens", "13"), 3, 13), (("--prompt", "2"), 2, 8), (("--tokens", "1"), 8, 1),
+    ],
+)  # fmt: skip
+def test_what_is_not_said_takes_the_room_that_is_left(
+    options: tuple[str, ...], prompt: int, decoded: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = generated(tmp_path, TOKENS, HOST_BOARD, "--context", "16", "--prefill", "4")
+    document = measured(capsys, package, "--runs", "1", *options)
+    found = {one["name"]: one["items"] * one["samples"] for one in document["series"]}
+    assert found == {"prefill": prompt} | ({"decode": decoded} if decoded else {})
+    assert (document["prefill"], document["context"]) == (4, 16)
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_damaged_weights_have_no_speed(cut: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    package = generated(tmp_path, TOKENS, HOST_BOARD, "--context", "16")
+    weights = package / "model.bin"
+    data = weights.read_bytes()
+    middle = len(data) // 2
+    weights.write_bytes(data[:middle] + (b"" if cut else bytes(100) + data[middle + 100 :]))
+    capsys.readouterr()
+    assert main(["bench", str(package), "--runs", "1"]) == (6 if cut else 7)
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert (f"model.bin has not the {len(data):,} bytes that it was generated with" if cut else "damaged") in err
+
+
+def test_a_failing_package_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = generated(tmp_path / "a", SENSOR), generated(tmp_path / "b", SENSOR)
+    (second / "app/bench.c").write_text("int main(void) { return 1; }\n")
+    capsys.readouterr()
+    assert main(["bench", str(first), str(second), "--runs", "1"]) == 7
+    assert f"{second}: the bench program ended with 1" in capsys.readouterr().err
 
 
 def test_the_longest_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +188,8 @@ def test_the_program_alone(tmp_path: Path) -> None:
         done = subprocess.run([package / "build/bench.elf", *options], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
+    code, out, err = said("--help")
+    assert (code, err) == (0, "") and out.startswith("bench [--seconds S]")
     code, out, err = said("--runs", "5")
     header, blank, columns, row, reads = out.splitlines()
     assert (code, err, blank) == (0, "", "") and header.startswith("top2_e4_norm  w8a8  x86-64-v3: ")

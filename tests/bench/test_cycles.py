@@ -11,8 +11,9 @@ from small_models import ORACLE, sensor
 
 from colibri.cli import main
 from colibri.emulate.runner import run
-from colibri.package import load_package
+from colibri.package import Package, load_package
 
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 # Calls take 7, 14, …, 70 and again from 7; the counter passes 2^32 on the way.
 COUNTER = """\
 #include "app/cycles.h"
@@ -44,7 +45,7 @@ static void say(uint64_t value)
 int main(void)
 {
     static uint64_t taken[40];
-    struct latency_samples samples = {taken, 40, 0};
+    struct latency_samples samples = {taken, 40, 7}; /* of an earlier call */
 @CALL@
     const struct latency found = latency_summary(&samples);
     say(found.count);
@@ -100,3 +101,58 @@ def test_times_are_those_of_the_counter(board: str, checkpoint: Path, call: str,
     outcome = run(folder / "build/product.elf", package.board, emulator)
     assert outcome.exit_code == 0
     assert list(map(int, outcome.output.split())) == [40, 7, 35, 70, 70, 70]
+
+
+OWN = """\
+#include "app/cycles.h"
+#include "port/port.h"
+
+int main(void)
+{
+    m_start_cycles();
+    const uint32_t begin = m_cycles();
+    port_write("cycles\\n", 7);
+    return m_cycles() - begin - 1u < 1000000u ? 0 : 1;
+}
+"""
+
+
+def own_counter(board: str, folder: Path) -> Package:
+    options = ["--board", board, "--prefix", "m", "-o", str(folder)]
+    assert main(["generate", str(sensor("top1-e4")), *options]) == 0
+    (folder / "app/product.c").write_text(OWN)
+    return load_package(folder)
+
+
+@pytest.mark.parametrize(
+    "board", ["nucleo-h743zi", "stm32f405", "esp32-c3", "raspberry-pi-pico-2-riscv", "riscv-virt-rv64imac"]
+)
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_both_compilers_take_the_counter_of_the_core(board: str, compiler: str, tmp_path: Path) -> None:
+    package = own_counter(board, tmp_path / "p")
+    flags = [flag for flag in package.board.toolchain.flags if compiler == "gcc" or not flag.startswith("-mcmodel")]
+    name = f"{package.board.toolchain.prefix}gcc"
+    if compiler == "clang":
+        name, target = "clang", {"arm": "thumbv7em-none-eabi"}.get(package.board.cpu.arch, package.board.cpu.arch)
+        flags = [f"--target={target}", *flags]
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    command = [name, *flags, "-std=c11", "-O2", "-ffreestanding", *WARNINGS, "-I.", "-Iruntime/include", "-Iruntime"]
+    subprocess.run([*command, "-c", "app/product.c", "-o", "product.o"], cwd=tmp_path / "p", check=True)
+
+
+def test_mcycle_counts_what_runs(tmp_path: Path) -> None:
+    package = own_counter("riscv-virt-rv32imac", tmp_path / "p")
+    emulator = package.board.emulators[0]
+    for program in (f"{package.board.toolchain.prefix}gcc", emulator.program):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    subprocess.run(["ninja", "-C", str(tmp_path / "p"), "build/product.elf"], check=True, capture_output=True)
+    outcome = run(tmp_path / "p/build/product.elf", package.board, emulator)
+    assert (outcome.output, outcome.exit_code) == (b"cycles\n", 0)
+
+
+def test_a_core_without_a_counter_wants_one(tmp_path: Path) -> None:
+    own_counter("microbit", tmp_path / "p")
+    header = (tmp_path / "p/app/cycles.h").read_text()
+    assert "m_cycles" not in header and "A Cortex-M0 counts no cycles" in header

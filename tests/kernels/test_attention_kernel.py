@@ -18,7 +18,10 @@ F = np.float32
 @pytest.mark.parametrize("state", [StateType.F32, StateType.F16])
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim", "window"),
-    [(1, 1, 2, 0), (4, 2, 8, 0), (4, 4, 5, 0), (6, 2, 16, 7), (2, 1, 24, 8), (2, 1, 6, 19), (3, 1, 12, 1)],
+    [
+        *((1, 1, 2, 0), (4, 2, 8, 0), (4, 4, 5, 0), (6, 2, 16, 7), (2, 1, 24, 8), (2, 1, 6, 19), (3, 1, 12, 1)),
+        *((2, 1, 33, 0), (2, 2, 64, 9), (2, 1, 100, 0)),
+    ],
 )
 @pytest.mark.parametrize(("sunk", "chunked"), [(False, False), (True, False), (False, True)])
 def test_attention(

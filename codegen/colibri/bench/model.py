@@ -79,6 +79,8 @@ class Bench(msgspec.Struct, frozen=True, omit_defaults=True):
         runs: that were: a prompt and the tokens behind it, or one call of forward.
         series: of the calls that were made; where the context is 1 nothing is decoded.
         spin: None when it was not asked for.
+        prefill: tokens that a call takes in at once; None of sensor models, whose batch is in the series.
+        context: that the package has room for; None of sensor models.
     """
 
     schema: int
@@ -94,6 +96,8 @@ class Bench(msgspec.Struct, frozen=True, omit_defaults=True):
     series: tuple[Series, ...]
     bandwidth: Bandwidth
     spin: Spin | None = None
+    prefill: int | None = None
+    context: int | None = None
 
     def share(self, series: Series) -> float | None:
         """Of the machine's bandwidth, what a call's reading of weights takes, 0 to 1; None where it is not known."""

@@ -76,26 +76,36 @@ def refuse_without_clock(board: Board) -> None:
         raise UsageError(what, where=board.id, hint=hint)
 
 
-def run_bench(folder: Path, package: Package, asked: Asked) -> Bench:
-    """Build and run the program.
+def refuse(folder: Path, package: Package, asked: Asked) -> None:
+    """What can be known before anything is built.
 
     Raises:
-        UsageError: see `refuse_without_clock`; or numbers that the model has no room for, or threads that it has not.
+        UsageError: see `refuse_without_clock`; or what is asked of a model that has it not.
         BadInput: a package of a Colibri that wrote no such program.
-        BuildFailed: it does not build.
-        EmulatorFailed: a call failed.
     """
     refuse_without_clock(package.board)
     if package.model.kind == "samples" and (asked.prompt or asked.tokens):
         name = "--prompt" if asked.prompt else "--tokens"
         raise UsageError("is for models of tokens", where=name, hint=f"{package.name} takes samples")
-    if package.threads == 1 and asked.threads is not None:
-        if asked.threads > 1:
-            hint = "generate it with --threads N"
-            raise UsageError(f"{package.name} was generated for one thread", where="--threads", hint=hint)
-        asked = replace(asked, threads=None)  # its program has no such option
+    if package.threads == 1 and (asked.threads or 1) > 1:
+        hint = "generate it with --threads N"
+        raise UsageError(f"{package.name} was generated for one thread", where="--threads", hint=hint)
     if not is_there(folder / mains(package.board)["bench"]):
         raise BadInput("has no bench program", where=shown(str(folder), 300), hint="generate the package again")
+
+
+def run_bench(folder: Path, package: Package, asked: Asked) -> Bench:
+    """Build and run the program.
+
+    Raises:
+        UsageError: see `refuse`; or numbers that the model has no room for.
+        BadInput: see `refuse`; or a program of another Colibri.
+        BuildFailed: it does not build.
+        EmulatorFailed: a call failed.
+    """
+    refuse(folder, package, asked)
+    if package.threads == 1:
+        asked = replace(asked, threads=None)  # its program has no such option
     image = bench_name(package.board)
     build(folder, [image])
     with scratch_folder("bench") as scratch:
@@ -111,7 +121,8 @@ def run_bench(folder: Path, package: Package, asked: Asked) -> Bench:
     if process.returncode == _USAGE:
         raise UsageError(said, where=shown(str(folder), 300))
     if process.returncode:
-        raise EmulatorFailed(said or f"the bench program ended with {process.returncode}", where=package.board.id)
+        what = said or f"the bench program ended with {process.returncode}"
+        raise EmulatorFailed(what, where=shown(str(folder), 300))
     bench = _read(output, shown(str(folder), 300))
     return msgspec.structs.replace(bench, series=tuple(one for one in bench.series if one.samples))
 

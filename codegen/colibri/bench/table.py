@@ -24,10 +24,12 @@ def time_words(ns: int) -> str:
     return f"{value:.{0 if size == 1 or value >= 100 else 1 if value >= 10 else 2}f} {unit}"
 
 
-def print_benches(benches: Sequence[Bench], console: Console) -> None:
-    """A table for each package, and below it what the machine gives."""
-    for bench in benches:
-        console.print(Text.assemble((bench.model, "bold"), f"  {bench.scheme}  {bench.board}"), soft_wrap=True)
+def print_benches(benches: Sequence[tuple[str, Bench]], console: Console) -> None:
+    """A table for each package, given with its name, and below it what the machine gives."""
+    for name, bench in benches:
+        room = f"  prefill {bench.prefill}, context {bench.context}" if bench.context else ""
+        facts = f"  {bench.model}  {bench.scheme}  {bench.board}{room}"
+        console.print(Text.assemble((name, "bold"), facts), soft_wrap=True)
         _print_calls(bench, console)
         for line in _limits(bench):
             console.print(line, soft_wrap=True)

@@ -67,6 +67,17 @@ def is_known(arch: str, core: str) -> bool:
     return core in _CORES.get(arch, {}) or _is_set(arch, core)
 
 
+def cycle_counter(arch: str, core: str) -> str:
+    """What counts cycles in a core of a microcontroller: ``dwt``, ``mcycle``, ``hazard3``, ``esp``; empty for nothing.
+
+    Source: Armv7-M and Armv8-M Architecture Reference Manuals, DWT; RISC-V Privileged Architecture, mcycle; RP2350
+    datasheet, Hazard3: mcycle stands still after reset; ESP-IDF, csr.h and rv_utils.h: a counter of Espressif's own.
+    """
+    if arch == "arm":
+        return "" if core in {"Cortex-M0", "Cortex-M0+", "Cortex-M1", "Cortex-M23"} else "dwt"
+    return {"ESP-RISC-V": "esp", "Hazard3": "hazard3"}.get(core, "mcycle")
+
+
 def right_word(arch: str, core: str) -> str:
     """What may have been meant."""
     return nearest(core, known_cores(arch))

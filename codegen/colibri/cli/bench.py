@@ -15,7 +15,7 @@ _MOST = 1 << 30
 
 @click.command("bench", short_help="Speed and latency of a Linux package on this machine.")
 @click.argument("packages", type=FILE, nargs=-1, required=True, metavar="PACKAGE...")
-@click.option("--seconds", type=click.IntRange(1, 86400), help="How long to measure each.  [default: 5]")
+@click.option("--seconds", type=click.IntRange(1, 86400), help="How long to measure each.  [default: 5, if no --runs]")
 @click.option("--runs", type=click.IntRange(1, _MOST), help="At most so many prompts, or calls of forward.")
 @click.option("--prompt", type=click.IntRange(1, _MOST), metavar="N", help="Tokens of a prompt.  [default: up to 128]")
 @click.option("--tokens", type=click.IntRange(1, _MOST), metavar="N", help="Tokens to decode.  [default: up to 64]")
@@ -50,13 +50,13 @@ def command(
     """
     import msgspec
 
-    from colibri.bench.run import Asked, refuse_without_clock, run_bench
+    from colibri.bench.run import Asked, refuse, run_bench
     from colibri.package import load_package
 
-    known = [(folder, load_package(folder)) for folder in packages]
-    for _, package in known:
-        refuse_without_clock(package.board)
     asked = Asked(seconds, runs, prompt, tokens, threads, spin)
+    known = [(folder, load_package(folder)) for folder in packages]
+    for folder, package in known:
+        refuse(folder, package, asked)
     benches = [run_bench(folder, package, asked) for folder, package in known]
     if as_json:
         document = benches if len(benches) > 1 else benches[0]
@@ -64,4 +64,4 @@ def command(
     else:
         from colibri.bench.table import print_benches
 
-        print_benches(benches, make_console())
+        print_benches([(folder.name, one) for folder, one in zip(packages, benches, strict=True)], make_console())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from colibri import __version__
+from colibri.boards.cores import cycle_counter
 from colibri.boards.profile import Board, BoardKind, Holds
 from colibri.called import called_functions, paints
 from colibri.emit.linker import block_section
@@ -163,6 +164,8 @@ def package_values(contents: Contents) -> dict[str, object]:
         "bare": package.board.kind is BoardKind.BARE,
         "kind": str(package.board.kind),
         "arch": package.board.cpu.arch,
+        "core": package.board.cpu.core,
+        "cycle_counter": cycle_counter(package.board.cpu.arch, package.board.cpu.core),
         "paints": paints(package.board),
         "called": [_slot(name, package.prefix) for name in called_functions(model, package.prefix)],
         "suffix": image_suffix(package.board),

@@ -9,9 +9,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from colibri.boards.profile import Board, Holds
+from colibri.claim import in_turn
 from colibri.errors import BuildFailed, DoesNotFit, ToolMissing, in_bytes, lack_of_room, no_room
 from colibri.package import FILE_NAME, load_package
 from colibri.toolchain.buildfiles import OVERSIZE, PRODUCT, PRODUCT_BIN, PRODUCT_HEX, PRODUCT_UF2, product_targets
@@ -20,14 +22,16 @@ from colibri.toolchain.places import compiler_of, path_for
 from colibri.toolchain.raw_image import write_raw_image
 from colibri.toolchain.uf2 import write_uf2
 
+BUILD_FILE = "build.ninja"  # and the lock of builds
 COMPILE_COMMANDS = "build/compile_commands.json"
 
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)", re.MULTILINE)
 _OVERFLOW = re.compile(r"region [`'](\S+?)':? overflowed by (\d+) bytes")  # GNU ld, and lld
 _TOO_LARGE = re.compile(r"will not fit in region [`'](\S+?)'")
 _OVERLAP = re.compile(r"section \S+ \S+ address range overlaps with")  # lld's words
-_ERROR = re.compile(r"\berror\b|undefined reference|cannot find|not found|No such file|multiple definition")
+_ERROR = re.compile(r"\b[Ee]rror\b|undefined reference|cannot find|not found|No such file|multiple definition")
 _HINT = "make room there, or work on a copy of the package"
+_END_SECONDS = 5  # for ninja, to end its compilers
 _LINES = 3  # of a compiler's errors in a message; the first explains, the rest mostly follows from it
 
 
@@ -65,6 +69,11 @@ def build(folder: Path, targets: Sequence[str] = ()) -> bool:
         ToolMissing: no ninja, or not the compiler that the package is for.
         UsageError: nothing can be written there, or the disk is full.
     """
+    with in_turn(folder / BUILD_FILE):
+        return _build(folder, targets)
+
+
+def _build(folder: Path, targets: Sequence[str]) -> bool:
     _unlink(folder / OVERSIZE)
     done = _run(folder, ["-k", "0", *targets])
     if done.returncode == 0:
@@ -156,6 +165,8 @@ def _added_options(folder: Path) -> str:
 
 
 def _unlink(path: Path) -> None:
+    if not os.path.lexists(path):  # where nothing can be written, nothing has to
+        return
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -163,17 +174,26 @@ def _unlink(path: Path) -> None:
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [ninja_program(), "-C", str(folder), *arguments],
+    command = [ninja_program(), "-C", str(folder), *arguments]
+    with subprocess.Popen(
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
         # ccache 4.7 does not bring back the .ci files, and without them the stack has no bound.
         env={**os.environ, "PATH": path_for(folder), "CCACHE_DISABLE": "1"},
-    )
+    ) as ninja:
+        try:
+            output, _ = ninja.communicate()
+        except BaseException:
+            ninja.terminate()  # unlike a kill, it ends the compilers and removes what is half written
+            with suppress(subprocess.TimeoutExpired):
+                ninja.wait(_END_SECONDS)
+            ninja.kill()
+            raise
+    return subprocess.CompletedProcess(command, ninja.returncode, output)
 
 
 def _failures(output: str) -> dict[str, str]:

@@ -72,7 +72,11 @@ static inline int32_t colibri_excess_w8a8(const int8_t *x, int k)
         const __mmask64 live = ((__mmask64)1 << (k - i)) - 1;
         total = _mm512_dpbusd_epi32(total, shift, _mm512_maskz_loadu_epi8(live, x + i));
     }
-    return -_mm512_reduce_add_epi32(total);
+    const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(total), _mm512_extracti64x4_epi64(total, 1));
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+    return _mm_cvtsi128_si32(_mm_sub_epi32(_mm_setzero_si128(), four));
 }
 
 /* What is to know of several inputs at once, told by colibri_dot_w8a8_facts: -128 times the sum of each. */
