@@ -33,6 +33,6 @@ def measure_latency(work: Path, board: str, *, quick: bool) -> str:
         shown = [f"{ns / 1000:,.1f}" for ns in times]
         count = f"{sum(one.samples for one in calls):,}"
         rows.append([f"{model.name} w8a8, {calls[0].name}", count, *shown, *(f"{ratio:.2f}" for ratio in ratios)])
-    header = ["", "calls", "P50 µs", "P99 µs", "worst µs", "worst of the loop"]
+    header = ["", "calls", "P50 µs", "P99 µs", "worst µs", "worst of the loop, µs"]
     header += ["P99 / P50", "the loop's P99 / P50", "the first by the second"]
     return f"Medians of {turns} turns, and the worst of all.\n\n{table(header, rows)}"

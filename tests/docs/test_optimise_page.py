@@ -19,7 +19,7 @@ def rows() -> list[list[str]]:
 def test_columns_follow_from_one_another() -> None:
     assert len({row[0] for row in rows()}) == 6
     for _, _, _, *figures in rows():
-        speed, size, saved, slow, slower, ratio = (one.replace(",", "").rstrip(" %") for one in figures)
+        speed, size, saved, slow, slower, ratio, *_ = (one.replace(",", "").rstrip(" %") for one in figures)
         assert int(saved) == round(100 * (1 - int(size) / int(speed)))
         assert float(ratio) == round(int(slower) / int(slow), 2)
 
