@@ -1,4 +1,4 @@
-"""One command at a time may make a folder: the folder itself is the lock, so nothing is left behind."""
+"""One command at a time makes a folder or builds in it: the folder or a file in it is the lock, so nothing is left."""
 
 from __future__ import annotations
 

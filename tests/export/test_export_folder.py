@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,15 @@ def test_what_the_vector_asks_and_answers(tmp_path: Path) -> None:
     assert len(model.vector.floats()) == 2 * facts.inputs and len(model.vector.outputs) == 4 * 2 * facts.outputs
     model = read_model(tmp_path / "language")
     assert len(model.vector.words()) == 24 and max(model.vector.words()) < model.package.model.outputs
+
+
+def test_weights_that_were_cut_do_not_assemble(tmp_path: Path) -> None:
+    folder = make_export(tmp_path, "cmake")
+    (source,), (weights,) = folder.rglob("*_weights.S"), folder.rglob("*_model.bin")
+    command = ["gcc", "-c", str(source), "-I", str(weights.parent), "-o", str(tmp_path / "weights.o")]
+    subprocess.run(command, check=True)
+    size = weights.stat().st_size
+    os.truncate(weights, size - 1)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"{weights.name} has not the {size:,} bytes that it was generated with" in done.stderr
