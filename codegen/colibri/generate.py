@@ -33,6 +33,7 @@ from colibri.options import Options
 from colibri.package import SCHEMA, FastCode, HotWeights, OpFact, Package, used_regions
 from colibri.passes.fold import apply_folds, read_folds
 from colibri.passes.fold_scales import folds_of_weights
+from colibri.passes.estimate import estimate_ops
 from colibri.passes.grouping import group_experts
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, call_graph, named_in, reached
@@ -184,6 +185,7 @@ def prepare(
     threads = _threads(graph, board, options)
     if optimise is Optimise.SPEED:
         graph = group_experts(graph, kernels, rows, *levels.values())
+        graph = estimate_ops(graph, kernels)
     if threads != 1:
         graph = share_ops(graph, rows)
     layouts = plan_layouts(graph, kernels)

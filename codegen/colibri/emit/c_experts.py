@@ -119,6 +119,19 @@ def activation(op: Experts, c: CScope, hidden: str, gate: str) -> list[str]:
     return []
 
 
+def hidden_instance(op: Experts, c: CScope, stride: int) -> str:
+    """Instance of both, activation and quantisation of a row, where most values are estimated."""
+    c.kernel("hidden_int8")
+    width, whole, limit = op.hidden, stride, op.hidden_qmax
+    return c.instance(
+        f"silu_times_int8_{width}{'' if whole == width else f'_in_{whole}'}_to_{limit}",
+        f"y[{whole}] = silu(gate[{width}]) * up[{width}] / scale[1], within +-{limit}",
+        "int8_t *restrict y, float *restrict scale, int32_t *restrict estimates, float *restrict up, "
+        "const float *restrict gate",
+        [f"colibri_hidden_int8(y, scale, estimates, up, gate, {width}, {whole}, {limit}.0f);"],
+    )
+
+
 def _input(op: Experts, c: CScope) -> str:
     """What a slot of a row gives to its expert."""
     weighed = f"{c.floats('expert_input')} + slot" if op.weigh_input else ""

@@ -91,6 +91,10 @@ class KernelSet:
                 return folder
         raise BadInput(f"no kernel {stem}", where="board", hint="the list of kernel folders ends with portable")
 
+    def has(self, stem: str) -> bool:
+        """Whether a folder serves a kernel that portable C does not have."""
+        return any((self._root / folder / f"{stem}.h").is_file() for folder in self.folders)
+
     def path(self, stem: str) -> Path:
         """The kernel's header."""
         return self._root / self.folder(stem) / f"{stem}.h"

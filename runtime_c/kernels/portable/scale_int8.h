@@ -44,15 +44,19 @@ static inline void colibri_distances_int8(int32_t *restrict scores, uint32_t cou
     }
 }
 
-/* 2^-x of octaves * 2^27, times 2^23; relative error below 1.4e-4, and what is below 2^-23 is 0. */
-static inline uint32_t colibri_exp2_int(uint32_t x)
+/* 2^-f of 15 bits behind the point, times 2^16; relative error below 1.4e-4. */
+static inline uint32_t colibri_exp2_part(uint32_t f)
 {
-    const uint32_t f = (x >> 12) & 0x7FFF;
     uint32_t p = 2596;
     p = 15149 - (p * f >> 15);
     p = 45324 - (p * f >> 15);
-    p = 65536 - (p * f >> 15);
-    return (p << 7) >> (x >> 27);
+    return 65536 - (p * f >> 15);
+}
+
+/* 2^-x of octaves * 2^27, times 2^23; relative error below 1.4e-4, and what is below 2^-23 is 0. */
+static inline uint32_t colibri_exp2_int(uint32_t x)
+{
+    return (colibri_exp2_part((x >> 12) & 0x7FFF) << 7) >> (x >> 27);
 }
 
 /* Halve a peak so many times if that, or more, brings it down to 32766; returns how often. */

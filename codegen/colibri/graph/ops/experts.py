@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.emit.c_experts import activation, at, combine_instance, emit_grouped, emit_shared
+from colibri.emit.c_experts import activation, at, combine_instance, emit_grouped, emit_shared, hidden_instance
 from colibri.graph.float32 import ACTIVATIONS, Float, clipped_swiglu, quantise
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Quantised
@@ -51,6 +51,7 @@ class Experts(Op):
         weigh_input: the route's weight multiplies an expert's input, not its output.
         grouped: the C takes all rows that chose an expert together, so that its weights are read once a call; no bit
             depends on it.
+        estimated: the C quantises ``silu(gate) * up`` from estimates where those decide; no bit depends on it.
         clipped: alpha and limit, where the hidden values are `float32.clipped_swiglu` of gate and up.
     """
 
@@ -69,6 +70,7 @@ class Experts(Op):
     clipped: tuple[float, float] | None = None
     weigh_input: bool = False
     grouped: bool = False
+    estimated: bool = False
 
     can_share: ClassVar[bool] = True
 
@@ -98,6 +100,8 @@ class Experts(Op):
         buffers.append(Buffer("expert_down", BufferKind.FLOAT, self.width, rows))
         if self.hidden_kind is not BufferKind.FLOAT:
             buffers.append(Buffer(f"expert_hidden_{self.hidden_kind}", self.hidden_kind, self.hidden, rows))
+        if self.estimated:
+            buffers.append(Buffer("expert_estimates", BufferKind.INT32, self.hidden, fixed_rows=1))
         return tuple(buffers)
 
     def _shared_scratch(self) -> tuple[Buffer, ...]:
@@ -238,9 +242,15 @@ class Experts(Op):
             target = c.floats("expert_gate") if part == "gate" else hidden
             linear = c.linear(layouts[part].layout, self.input_kind, c.once, stride)
             lines.append(f"{linear}({target}, {at('expert', layouts[part].offset)}, {x});")
-        lines += activation(self, c, hidden, c.floats("expert_gate") if self.gated else "")
         inner, stride = hidden, self.hidden
-        if self.hidden_kind is not BufferKind.FLOAT:
+        if self.estimated:
+            q = c.quantised(f"expert_hidden_{self.hidden_kind}")
+            operands = f"{q.integers}, {q.scale}, {c.integers('expert_estimates')}, {hidden}, {c.floats('expert_gate')}"
+            lines.append(f"{hidden_instance(self, c, q.stride)}({operands});")
+            inner, stride = f"{q.integers}, {q.scale}", q.stride
+        else:
+            lines += activation(self, c, hidden, c.floats("expert_gate") if self.gated else "")
+        if self.hidden_kind is not BufferKind.FLOAT and not self.estimated:
             q = c.quantised(f"expert_hidden_{self.hidden_kind}")
             quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, c.once)
             lines.append(f"{quantiser}({q.integers}, {q.scale}, {hidden});")
