@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from colibri.graph.graph import BufferKind, Graph
-from colibri.graph.ops import Experts
+from colibri.graph.coding import F32
+from colibri.graph.graph import BufferKind, Graph, Op
+from colibri.graph.ops import Experts, Router
 from colibri.passes.kernels import KernelSet
+
+_MOST_INPUTS = 1 << 12  # of a router, see `soft_float/route.h`
 
 
 def estimate_ops(graph: Graph, kernels: KernelSet) -> Graph:
     """The graph with those ops marked for which a board has kernels that estimate."""
-    return replace(graph, ops=[_marked(op, kernels) if isinstance(op, Experts) else op for op in graph.ops])
+    return replace(graph, ops=[_marked(graph, op, kernels) for op in graph.ops])
 
 
-def _marked(op: Experts, kernels: KernelSet) -> Experts:
-    plain = op.gated and op.activation == "silu" and op.clipped is None and not op.grouped
-    return replace(op, estimated=plain and op.hidden_kind is BufferKind.Q8 and kernels.has("hidden_int8"))
+def _marked(graph: Graph, op: Op, kernels: KernelSet) -> Op:
+    if isinstance(op, Experts) and kernels.has("hidden_int8"):
+        plain = op.gated and op.activation == "silu" and op.clipped is None and not op.grouped
+        return replace(op, estimated=plain and op.hidden_kind is BufferKind.Q8)
+    if isinstance(op, Router) and kernels.has("route"):
+        plain = op.input_kind is BufferKind.FLOAT and graph.matrix(op.weight).coding == F32 and not op.bias
+        return replace(op, estimated=plain and op.renormalise and op.k <= _MOST_INPUTS)
+    return op

@@ -30,6 +30,9 @@ class Router(Op):
     probability over all experts kept; with ``renormalise`` over the chosen, whose terms are added in ascending index.
     That is the probability over all, divided by the sum of the chosen, but experts that are not chosen have no part in
     it: one that never is can go, and no bit changes. Source: transformers' `MixtralTopKRouter`.
+
+    Attributes:
+        estimated: the C computes in fp32 only the scores of experts that an estimate cannot rule out; no bit depends on it.
     """
 
     x: str
@@ -41,6 +44,7 @@ class Router(Op):
     renormalise: bool
     bias: bool
     input_kind: BufferKind = BufferKind.FLOAT
+    estimated: bool = False
 
     def reads(self) -> tuple[str, ...]:
         return (self.x,)
@@ -49,7 +53,8 @@ class Router(Op):
         return (self.route,)
 
     def scratch(self) -> tuple[Buffer, ...]:
-        return (Buffer("router_scores", BufferKind.FLOAT, self.num_experts),)
+        scores = Buffer("router_scores", BufferKind.FLOAT, self.num_experts)
+        return (scores, Buffer("router_inputs", BufferKind.INT32, self.k, fixed_rows=1)) if self.estimated else (scores,)
 
     def weights(self) -> dict[str, str]:
         return {"router": self.weight}
@@ -82,6 +87,9 @@ class Router(Op):
 
     def emit(self, c: CScope) -> None:
         c.kernel("router")
+        if self.estimated:
+            self._emit_estimated(c)
+            return
         each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
         count = c.number("experts", self.num_experts)
         c.multiply("router", self.x, self.input_kind, self.k, "router_scores")
@@ -99,3 +107,21 @@ class Router(Op):
             ),
         )
         c.line(f"{name}({route.index}, {route.weight}, {scores});")
+
+    def _emit_estimated(self, c: CScope) -> None:
+        c.kernel("route")
+        each, scores, route = c.each, c.floats("router_scores"), c.route(self.route)
+        shape = f"{self.num_experts}x{self.k}"
+        operands = (each.at("index", self.top_k), each.at("weight", self.top_k), each.at("scores", self.num_experts))
+        w = c.as_floats("w", c.matrix("router").data)
+        sizes = f"{self.num_experts}, {self.k}, {self.top_k}"
+        name = c.instance(
+            f"top{self.top_k}_of_{c.rows}x{shape}",
+            f"index and weight[{c.rows}][{self.top_k}] of the largest of x[{c.rows}][{self.k}] "
+            f"W[{self.num_experts}][{self.k}]^T, renormalised",
+            "uint32_t *restrict index, float *restrict weight, float *restrict scores, int32_t *restrict inputs, "
+            "const uint8_t *restrict w, const float *restrict x",
+            each.loop([f"colibri_route({', '.join(operands)}, inputs, {w}, {each.at('x', self.k)}, {sizes});"]),
+        )
+        x, inputs = c.floats(self.x), c.integers("router_inputs")
+        c.line(f"{name}({route.index}, {route.weight}, {scores}, {inputs}, {c.weight('router')}, {x});")
