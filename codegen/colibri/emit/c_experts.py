@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from colibri.emit.c_linear import linear_sums
 from colibri.graph.graph import BufferKind
 
 if TYPE_CHECKING:
@@ -119,17 +120,36 @@ def activation(op: Experts, c: CScope, hidden: str, gate: str) -> list[str]:
     return []
 
 
-def hidden_instance(op: Experts, c: CScope, stride: int) -> str:
-    """Instance of both, activation and quantisation of a row, where most values are estimated."""
+def hidden_from_sums(op: Experts, c: CScope, x: str, x_scale: str) -> list[str]:
+    """An expert's quantised hidden values for one row, where most are estimated from the integer sums of gate and up.
+
+    Args:
+        x: the row's integers.
+        x_scale: pointer to their scale.
+    """
     c.kernel("hidden_int8")
-    width, whole, limit = op.hidden, stride, op.hidden_qmax
-    return c.instance(
-        f"silu_times_int8_{width}{'' if whole == width else f'_in_{whole}'}_to_{limit}",
-        f"y[{whole}] = silu(gate[{width}]) * up[{width}] / scale[1], within +-{limit}",
-        "int8_t *restrict y, float *restrict scale, int32_t *restrict estimates, float *restrict up, "
-        "const float *restrict gate",
-        [f"colibri_hidden_int8(y, scale, estimates, up, gate, {width}, {whole}, {limit}.0f);"],
+    q, layouts = c.quantised(f"expert_hidden_{op.hidden_kind}"), c.expert()
+    up, gate = c.integers("expert_hidden"), c.integers("expert_gate")
+    lines, scales = [], {}
+    for part, sums in (("gate", gate), ("up", up)):
+        layout, own = layouts[part].layout, at("expert", layouts[part].offset)
+        lines.append(f"{linear_sums(c, layout, op.input_kind)}({sums}, {own}, {x});")
+        place = c.as_shorts if layout.coding.format.grouped else c.as_floats
+        scales[part] = place(part, layout.row_scale)
+    width, limit = op.hidden, op.hidden_qmax
+    called = f"colibri_hidden_int8_{'grouped' if layouts['up'].layout.coding.format.grouped else 'scaled'}"
+    operands = f"sums_of_up, {scales['up']}, sums_of_gate, {scales['gate']}, x_scale"
+    name = c.instance(
+        f"silu_times_int8_{width}{'' if q.stride == width else f'_in_{q.stride}'}_to_{limit}",
+        f"y[{q.stride}] = silu(gate[{width}]) * up[{width}] / scale[1], within +-{limit}, from their sums",
+        "int8_t *restrict y, float *restrict scale, float *restrict estimates, const int32_t *restrict sums_of_up, "
+        "const uint8_t *restrict up, const int32_t *restrict sums_of_gate, const uint8_t *restrict gate, "
+        "const float *restrict x_scale",
+        [f"{called}(y, scale, estimates, {operands}, {width}, {q.stride}, {limit}.0f);"],
     )
+    weights = [at("expert", layouts[part].offset) for part in ("up", "gate")]
+    operands = f"{c.floats('expert_estimates')}, {up}, {weights[0]}, {gate}, {weights[1]}, {x_scale}"
+    return [*lines, f"{name}({q.integers}, {q.scale}, {operands});"]
 
 
 def _input(op: Experts, c: CScope) -> str:

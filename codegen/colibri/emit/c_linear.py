@@ -21,6 +21,31 @@ ELEMENT = {
 }
 
 
+def linear_sums(c: CScope, layout: MatrixLayout, kind: BufferKind) -> str:
+    """Instance of the integer sums ``sums[n] = x[k] W^T`` of a matrix without bias, for a row; returns its name.
+
+    It takes ``(sums, w, x)``; see `linear`, which scales them.
+    """
+    scheme, stem = scheme_name(layout.coding, kind), c.dot_kernel(layout.coding, kind)
+    c.kernel("linear")
+    c.kernel(stem)
+    tile, n = c.tile(layout.coding, kind), str(layout.n)
+    if takes_whole(tile, layout):
+        weights = f"w + {layout.data}, w + {layout.group_scale}"
+        body = [f"colibri_{stem.replace('dot_', 'sums_')}(sums, {weights}, x, {layout.padded_k}, {n});"]
+    else:
+        before, steps, _ = _sum_steps(c, layout, kind, c.once, layout.padded_k)
+        copies = [f"for (int i = 0; i < {row_count(c, layout)}; i++) {{", "    sums[n + i] = sum[i];", "}"]
+        body = [*before, *c.loop_over("int", "n", n, layout.tile_rows)]
+        body += [*(f"    {line}" for line in [f"int32_t sum[{layout.tile_rows}];", *steps, *copies]), "}"]
+    return c.instance(
+        f"{instance_name(layout, kind, '1', n, str(layout.k))}_sums",
+        f"sums[1][{n}] = x[1][{layout.k}] W[{n}][{layout.k}]^T, {scheme} without scales",
+        f"int32_t *restrict sums, const uint8_t *restrict w, const {c.element(kind)} *restrict x",
+        body,
+    )
+
+
 def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stride: int, unit: int = 0) -> str:
     """Instance of a matrix product ``y[rows][n] = x[rows][k] W^T + bias``; returns its name.
 
@@ -50,27 +75,9 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stri
         x = each.at("x", c.number("stride", x_stride, "int"))
         store = store_name(layout)
         sums = "int64_t" if store == "colibri_store_wide" else "int32_t"
-        steps, operands = [f"{sums} sum[{tile}];"], [x]
         wanted = c.tile(layout.coding, kind)
-        if wanted.group_sums:
-            count_of_sums = layout.padded_k // GROUP
-            own = each.at("sums", c.number("groups", count_of_sums, "int"))
-            before = [
-                f"int32_t sums[{c.extent('sums', each.count * count_of_sums)}];",
-                *each.loop([f"colibri_sum_groups({own}, {x}, {padded_k});"]),
-            ]
-            operands.append(own)
-        steps.append(dot_call(c, layout, stem, operands, [str(layout.coding.group)] if wanted.any_group else []))
-        if layout.tail_count:
-            c.kernel("tail")
-            count = c.number("tail_count", layout.tail_count, "int")
-            own, bits = each.at("tail", count), c.element_bits(kind)
-            columns = c.as_shorts("w", layout.tail_columns, "tail_columns")
-            gather = f"colibri_gather{bits}({own}, {x}, {columns}, {count}, {k});"
-            length = c.extent("tail", each.count * layout.tail_count)
-            before += [f"{c.element(kind)} tail[{length}];", *each.loop([gather])]
-            place = f"w + {c.number('tail_data', layout.tail, 'int')} + n * {count}"
-            steps.append(f"colibri_tail{bits}(sum, {place}, {own}, {count}, {tile});")
+        before, own_steps, operands = _sum_steps(c, layout, kind, each, x_stride)
+        steps = [f"{sums} sum[{tile}];", *own_steps]
         scales = f"{scale_arguments(c, layout)}, {each.element('x_scale')}"
         steps.append(f"{store}({y}, sum, {scales}, {row_count(c, layout)});")
         params = (
@@ -97,6 +104,37 @@ def linear(c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stri
     rows = each.shown
     doc = f"y[{rows}][{n}] = x[{rows}][{k}] W[{n}][{k}]^T{plus}, {scheme}"
     return c.instance(instance_name(layout, kind, rows, n, k), doc, params + c.part_params, body)
+
+
+def _sum_steps(
+    c: CScope, layout: MatrixLayout, kind: BufferKind, each: Rows, x_stride: int
+) -> tuple[list[str], list[str], list[str]]:
+    """What stands before the loop over tiles, what makes a tile's integer sums, and the dot kernel's operands."""
+    padded_k, k = c.number("padded", layout.padded_k, "int"), c.number("in_features", layout.k, "int")
+    x = each.at("x", c.number("stride", x_stride, "int"))
+    before, operands = list[str](), [x]
+    wanted = c.tile(layout.coding, kind)
+    if wanted.group_sums:
+        count_of_sums = layout.padded_k // GROUP
+        own = each.at("sums", c.number("groups", count_of_sums, "int"))
+        before = [
+            f"int32_t sums[{c.extent('sums', each.count * count_of_sums)}];",
+            *each.loop([f"colibri_sum_groups({own}, {x}, {padded_k});"]),
+        ]
+        operands.append(own)
+    more = [str(layout.coding.group)] if wanted.any_group else []
+    steps = [dot_call(c, layout, c.dot_kernel(layout.coding, kind), operands, more)]
+    if layout.tail_count:
+        c.kernel("tail")
+        count = c.number("tail_count", layout.tail_count, "int")
+        own, bits = each.at("tail", count), c.element_bits(kind)
+        columns = c.as_shorts("w", layout.tail_columns, "tail_columns")
+        gather = f"colibri_gather{bits}({own}, {x}, {columns}, {count}, {k});"
+        length = c.extent("tail", each.count * layout.tail_count)
+        before += [f"{c.element(kind)} tail[{length}];", *each.loop([gather])]
+        place = f"w + {c.number('tail_data', layout.tail, 'int')} + n * {count}"
+        steps.append(f"colibri_tail{bits}(sum, {place}, {own}, {count}, {layout.tile_rows});")
+    return before, steps, operands
 
 
 def _whole_call(c: CScope, layout: MatrixLayout, stem: str, y: str, operands: list[str], x_scale: str) -> str:

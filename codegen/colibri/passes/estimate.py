@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from colibri.graph.coding import F32
+from colibri.graph.coding import F32, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.ops import Experts, Router
 from colibri.passes.kernels import KernelSet
@@ -23,9 +23,16 @@ def estimate_ops(graph: Graph, kernels: KernelSet) -> Graph:
 
 def _marked(graph: Graph, op: Op, kernels: KernelSet) -> Op:
     if isinstance(op, Experts) and kernels.has("hidden_int8"):
-        plain = op.gated and op.activation == "silu" and op.clipped is None and not op.grouped
-        return replace(op, estimated=plain and op.hidden_kind is BufferKind.Q8)
+        plain = op.activation == "silu" and op.clipped is None and not op.bias and not op.grouped
+        return replace(op, estimated=plain and op.hidden_kind is BufferKind.Q8 and _gated(graph, op))
     if isinstance(op, Router) and kernels.has("route"):
         plain = op.input_kind is BufferKind.FLOAT and graph.matrix(op.weight).coding == F32 and not op.bias
         return replace(op, estimated=plain and op.renormalise and op.k <= _MOST_INPUTS)
     return op
+
+
+def _gated(graph: Graph, op: Experts) -> bool:
+    """Whether experts have gates, sums of 32 bits, and gates and up matrices whose rows' scales are alike."""
+    made = [graph.matrix(name).coding.format for slot, name in op.experts()[0].items() if slot != "down"]
+    alike = len({form.grouped for form in made}) == 1
+    return op.gated and alike and not any(form.floating or form is WeightFormat.FP4 for form in made)

@@ -1,23 +1,36 @@
-/* hidden_int8.h: the integers of silu(gate) * up, few values of which are ever computed as floats.
+/* hidden_int8.h: hidden values of a gated expert, silu(gate) * up, from the integer sums of both to 8 bits.
  *
- * Of a row only the largest value and the integers are part of the model. An estimate in integers, of a known error, says
- * which values may be the largest, and between which bounds an integer lies. Where that does not decide, for a few in a
- * hundred, the value is computed as the contract has it; so are whole rows where a gate is 64 or more, an up value 2^40, or
- * all values below 2^-60.
+ * Of a row only the largest value and the integers are part of the model, so few values are ever computed as floats. An
+ * estimate in integers, of a known error, says which ones may be the largest, and between which bounds an integer lies.
+ * Where that does not decide, for a few in a hundred, the value is computed as the contract has it; so are whole rows with
+ * a gate of 44 or more, with sums or scales of no usual size, or with no value above 2^-60.
  */
 #ifndef COLIBRI_HIDDEN_INT8_H
 #define COLIBRI_HIDDEN_INT8_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include "kernels/portable/linear.h"
 #include "kernels/portable/scale_int8.h"
+#include "kernels/portable/shared.h"
 #include "kernels/portable/soft_float32.h"
 #include "kernels/portable/soft_quantise.h"
+#include "kernels/soft_float/estimate.h"
 
-#define COLIBRI_WILD_GATE 0x42800000u /* fp32 bits of 64 */
-#define COLIBRI_WILD_UP 0x53800000u   /* of 2^40 */
-#define COLIBRI_FAINT 0x21800000u     /* of 2^-60 */
-#define COLIBRI_NEAR 0x2000u          /* bits of floats that differ by 2^-11 or less are not further apart */
+/* The sums of a matrix, and the scales of its rows: fp32, or NULL where upper has the upper 16 bits of them. */
+typedef struct colibri_row_sums {
+    const int32_t *sums;
+    const float *scale;
+    const uint16_t *upper;
+} colibri_row_sums;
+
+/* What was met in a row, to tell afterwards whether its estimates hold. */
+typedef struct colibri_hidden_row {
+    uint32_t most;      /* of the estimates */
+    uint32_t most_gate; /* exponent */
+    bool unusual;       /* a sum or a scale */
+} colibri_hidden_row;
 
 /* 2^32 / x of 2^16 <= x <= 2^17, below 2^16; relative error below 2^-14. */
 static inline uint32_t colibri_soft_reciprocal(uint32_t x)
@@ -32,92 +45,145 @@ static inline uint32_t colibri_soft_reciprocal(uint32_t x)
 #endif
 }
 
-/* |silu(gate) * up| as the bits of a float, with a relative error below 2^-12; 0 for what is below 2^-86. Takes the bits
- * of floats, of magnitudes below COLIBRI_WILD_GATE and COLIBRI_WILD_UP. */
-static inline uint32_t colibri_soft_hidden(uint32_t gate, uint32_t up)
+/* sigmoid(gate * x_scale) * 2^(16 + n), with a relative error below 2^-12; returns n. gate: significand * 2^(exponent - 158).
+ * octaves: x_scale times log2(e), the bits of a float. minus: the sign of gate as a mask. */
+COLIBRI_INSIDE uint32_t colibri_hidden_sigmoid(uint32_t *restrict sigmoid, uint32_t significand, uint32_t exponent,
+                                               uint32_t minus, uint32_t octaves)
 {
-    const uint32_t gate_exponent = colibri_soft_exponent(gate);
-    const uint32_t up_exponent = colibri_soft_exponent(up);
-    const uint32_t g = colibri_soft_significand(gate) >> 8;
-    const uint32_t u = colibri_soft_significand(up) >> 8;
-
     /* e^-|gate| is p / 2^(16 + n); octaves in units of 2^-24. */
-    const uint32_t octaves = g * 47274 + (g >> 2) + (gate & 0xFF) * 185; /* by log2(e) = 47274.23 / 2^15 */
-    const uint32_t x = octaves >> colibri_soft_least(133 - gate_exponent, 31);
+    const uint32_t g = significand >> 16;
+    const uint32_t factor = colibri_soft_significand(octaves) >> 8;
+    const uint32_t product = g * factor + ((significand >> 8 & 0xFF) * factor >> 8) + (g * (octaves & 0xFF) >> 8);
+    const uint32_t x = product >> colibri_soft_least(260 - exponent - (octaves >> 23), 31);
     const uint32_t n = x >> 24;
     const uint32_t p = colibri_exp2_part((x >> 9) & 0x7FFF);
     const uint32_t reciprocal = colibri_soft_reciprocal(0x10000 + (p >> colibri_soft_least(n, 31)));
 
-    /* The sigmoid is 1 / (1 + e^-|gate|), and below 0 that times e^-|gate|. */
-    const uint32_t minus = -(gate >> 31);
-    const uint32_t sigmoid = (((p & minus) | (0x10000 & ~minus)) * reciprocal + 0x8000) >> 16;
-    uint32_t value = ((sigmoid * g + 0x8000) >> 16) * u; /* 2^28 or more */
-    uint32_t zeros = -(uint32_t)(value >> 30 == 0) & 2;
-    value <<= zeros;
-    const uint32_t last = (value >> 31) ^ 1;
-    value <<= last;
-    zeros += last;
-    const uint32_t exponent = gate_exponent + up_exponent - 126 - (n & minus) - zeros;
-    const bool faint = (gate_exponent == 0) | (up_exponent == 0) | (exponent - 41 > 254);
-    return ((value << 1 >> 9) + exponent * 0x800000) & -(uint32_t)!faint;
+    /* 1 / (1 + e^-|gate|), and below 0 that times e^-|gate|. */
+    *sigmoid = (((p & minus) | (0x10000 & ~minus)) * reciprocal + 0x8000) >> 16;
+    return n & minus;
 }
 
-/* silu(gate) * up. */
-static COLIBRI_APART float colibri_hidden_value(float gate, float up)
+/* |silu(gate) * up|, with a relative error below 2^-12, as the bits of a float in units of the square of x_scale; 0 for what
+ * is below 2^-126. */
+COLIBRI_INSIDE uint32_t colibri_hidden_estimate(colibri_hidden_row *restrict row, int32_t gate_sum, uint32_t gate_scale,
+                                                int32_t up_sum, uint32_t up_scale, uint32_t octaves, bool grouped)
 {
-    colibri_silu_times(&up, &gate, 1);
-    return up;
-}
-
-/* nearest(silu(gate) * up * inverse), from the estimate if that decides. inverse: bits of a normal number. */
-static inline int32_t colibri_hidden_int(uint32_t estimate, float gate, float up, uint32_t inverse, float qmax)
-{
-    /* In units of 2^-20, its relative error below 2^-11. */
-    const uint32_t product = ((estimate >> 8 & 0x7FFF) | 0x8000) * (colibri_soft_significand(inverse) >> 8);
-    const uint32_t value = product >> colibri_soft_least(264 - (estimate >> 23) - (inverse >> 23), 31);
-    const uint32_t error = (value >> 11) + 2;
-    const uint32_t nearest = (value + 0x80000 + error) >> 20;
-    if (nearest != (value + 0x80000 - error) >> 20) {
-        return colibri_soft_scale(colibri_hidden_value(gate, up), inverse, qmax);
+    const uint32_t minus = -((uint32_t)gate_sum >> 31);
+    const uint32_t gate = ((uint32_t)gate_sum ^ minus) - minus;
+    const uint32_t up_minus = -((uint32_t)up_sum >> 31);
+    const uint32_t up = ((uint32_t)up_sum ^ up_minus) - up_minus;
+    if ((gate == 0) | (up == 0)) {
+        return 0;
     }
-    const uint32_t minus = -((uint32_t)(colibri_bits(gate) ^ colibri_bits(up)) >> 31);
-    return (int32_t)((nearest ^ minus) - minus);
+    row->unusual |= grouped && (gate | up) >> 24 != 0;
+    row->unusual |= colibri_unusual_scale(gate_scale) | colibri_unusual_scale(up_scale);
+
+    uint32_t g;
+    uint32_t u;
+    const uint32_t gate_exponent = colibri_row_number(&g, gate, gate_scale, grouped);
+    uint32_t exponent = gate_exponent + colibri_row_number(&u, up, up_scale, grouped) - 126;
+    row->most_gate = gate_exponent > row->most_gate ? gate_exponent : row->most_gate;
+    uint32_t value;
+    exponent -= colibri_hidden_sigmoid(&value, g, gate_exponent, minus, octaves);
+    value = ((value * (g >> 16) + 0x8000) >> 16) * (u >> 16); /* 2^28 or more */
+    if (value >> 30 == 0) {
+        value <<= 2;
+        exponent -= 2;
+    }
+    if (value >> 31 == 0) {
+        value <<= 1;
+        exponent--;
+    }
+    return (int32_t)exponent < 1 ? 0 : (value << 1 >> 9) + exponent * 0x800000;
 }
 
-/* y = the integers of silu(gate) * up, zero padded to stride; estimates: [k]; up is overwritten, or not. */
-static COLIBRI_APART void colibri_hidden_int8(int8_t *restrict y, float *restrict scale, int32_t *restrict estimates,
-                                              float *restrict up, const float *restrict gate, int k, int stride,
-                                              float qmax)
+/* Estimates of all values, with their signs; returns the largest magnitude, or 0 where they may not hold. */
+COLIBRI_INSIDE uint32_t colibri_hidden_estimates(float *restrict values, const colibri_row_sums *up,
+                                                 const colibri_row_sums *gate, float x_scale, int k, bool grouped)
 {
-    uint32_t most = 0;
-    bool wild = false;
+    const uint32_t octaves = (uint32_t)colibri_bits(x_scale * COLIBRI_LOG2_E);
+    colibri_hidden_row row = {0, 0, colibri_unusual_scale((uint32_t)colibri_bits(x_scale))};
     for (int i = 0; i < k; i++) {
-        const uint32_t gate_bits = (uint32_t)colibri_bits(gate[i]);
-        const uint32_t up_bits = (uint32_t)colibri_bits(up[i]);
-        wild |= (gate_bits << 1 >= COLIBRI_WILD_GATE << 1) | (up_bits << 1 >= COLIBRI_WILD_UP << 1);
-        const uint32_t estimate = colibri_soft_hidden(gate_bits, up_bits);
-        most = colibri_most(most, estimate);
-        estimates[i] = (int32_t)estimate;
+        const uint32_t gate_scale = grouped ? (uint32_t)gate->upper[i] << 16 : (uint32_t)colibri_bits(gate->scale[i]);
+        const uint32_t up_scale = grouped ? (uint32_t)up->upper[i] << 16 : (uint32_t)colibri_bits(up->scale[i]);
+        const int32_t gate_sum = gate->sums[i];
+        const int32_t up_sum = up->sums[i];
+        const uint32_t estimate = colibri_hidden_estimate(&row, gate_sum, gate_scale, up_sum, up_scale, octaves, grouped);
+        row.most = estimate > row.most ? estimate : row.most;
+        values[i] = colibri_from_bits((int32_t)(estimate | ((uint32_t)(gate_sum ^ up_sum) & 0x80000000u)));
     }
-    if (wild | (most < COLIBRI_FAINT)) {
-        colibri_silu_times(up, gate, (uint32_t)k);
-        colibri_quantise8(y, scale, up, k, stride, qmax);
-        return;
-    }
+    /* Gates below 44 have less than 2^6 octaves. */
+    return row.unusual | (row.most_gate + (octaves >> 23) > 259) ? 0 : row.most;
+}
+
+/* A value as the contract has it. */
+COLIBRI_SHARED float colibri_hidden_value(const colibri_row_sums *up, const colibri_row_sums *gate, int i, float x_scale)
+{
+    const float active = colibri_row_value(gate->sums[i], gate->scale, gate->upper, i, x_scale);
+    float value = colibri_row_value(up->sums[i], up->scale, up->upper, i, x_scale);
+    colibri_silu_times(&value, &active, 1);
+    return value;
+}
+
+/* y = the integers of silu(gate) * up, zero padded to stride. values: [k], overwritten. */
+COLIBRI_INSIDE void colibri_hidden_int8(int8_t *restrict y, float *restrict scale, float *restrict values,
+                                        const colibri_row_sums *up, const colibri_row_sums *gate, float x_scale, int k,
+                                        int stride, float qmax, bool grouped)
+{
+    const uint32_t most = colibri_hidden_estimates(values, up, gate, x_scale, k, grouped);
     uint32_t top = 0;
-    for (int i = 0; i < k; i++) {
-        if ((uint32_t)estimates[i] > most - COLIBRI_NEAR) {
-            top = colibri_most(top, (uint32_t)colibri_bits(colibri_abs(colibri_hidden_value(gate[i], up[i]))));
+    for (int i = 0; i < k && most >= COLIBRI_LEAST_ESTIMATE; i++) {
+        if (((uint32_t)colibri_bits(values[i]) & 0x7FFFFFFF) > most - COLIBRI_NEAR) {
+            top = colibri_most(top, (uint32_t)colibri_bits(colibri_hidden_value(up, gate, i, x_scale)) & 0x7FFFFFFF);
         }
     }
-    const uint32_t inverse = (uint32_t)colibri_bits(colibri_inverse(scale, colibri_from_bits((int32_t)top), qmax));
+    if (top < COLIBRI_FAINT) {
+        for (int i = 0; i < k; i++) {
+            values[i] = colibri_hidden_value(up, gate, i, x_scale);
+        }
+        colibri_quantise8(y, scale, values, k, stride, qmax);
+        return;
+    }
+    const float inverse = colibri_inverse(scale, colibri_from_bits((int32_t)top), qmax);
+    const uint32_t multiplier = (uint32_t)colibri_bits(inverse * x_scale * x_scale);
     for (int i = 0; i < k; i++) {
-        y[i] = (int8_t)colibri_hidden_int((uint32_t)estimates[i], gate[i], up[i], inverse, qmax);
+        const uint32_t bits = (uint32_t)colibri_bits(values[i]);
+        const uint32_t minus = -(bits >> 31);
+        uint32_t nearest;
+        if (colibri_sure_nearest(&nearest, bits & 0x7FFFFFFF, multiplier)) {
+            y[i] = (int8_t)((nearest ^ minus) - minus);
+        } else {
+            const float value = colibri_hidden_value(up, gate, i, x_scale);
+            y[i] = (int8_t)colibri_soft_scale(value, (uint32_t)colibri_bits(inverse), qmax);
+        }
     }
     volatile int8_t *const padding = y; /* or stores would be merged into words that may not be aligned */
     for (int i = k; i < stride; i++) {
         padding[i] = 0;
     }
+}
+
+/* Of matrices in groups; their rows' scales are the upper 16 bits of fp32. */
+COLIBRI_SHARED void colibri_hidden_int8_grouped(int8_t *restrict y, float *restrict scale, float *restrict values,
+                                                const int32_t *restrict up, const uint16_t *restrict up_scale,
+                                                const int32_t *restrict gate, const uint16_t *restrict gate_scale,
+                                                const float *restrict x_scale, int k, int stride, float qmax)
+{
+    const colibri_row_sums rows_of_up = {up, NULL, up_scale};
+    const colibri_row_sums rows_of_gate = {gate, NULL, gate_scale};
+    colibri_hidden_int8(y, scale, values, &rows_of_up, &rows_of_gate, *x_scale, k, stride, qmax, true);
+}
+
+/* Of others. */
+COLIBRI_SHARED void colibri_hidden_int8_scaled(int8_t *restrict y, float *restrict scale, float *restrict values,
+                                               const int32_t *restrict up, const float *restrict up_scale,
+                                               const int32_t *restrict gate, const float *restrict gate_scale,
+                                               const float *restrict x_scale, int k, int stride, float qmax)
+{
+    const colibri_row_sums rows_of_up = {up, up_scale, NULL};
+    const colibri_row_sums rows_of_gate = {gate, gate_scale, NULL};
+    colibri_hidden_int8(y, scale, values, &rows_of_up, &rows_of_gate, *x_scale, k, stride, qmax, false);
 }
 
 #endif

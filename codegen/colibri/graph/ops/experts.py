@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colibri.emit.c_experts import activation, at, combine_instance, emit_grouped, emit_shared, hidden_instance
+from colibri.emit.c_experts import activation, at, combine_instance, emit_grouped, emit_shared, hidden_from_sums
 from colibri.graph.float32 import ACTIVATIONS, Float, clipped_swiglu, quantise
 from colibri.graph.graph import Buffer, BufferKind, Op, Product, TensorClass
 from colibri.graph.interpret import Quantised
@@ -89,11 +89,12 @@ class Experts(Op):
         rows = 0 if self.grouped else 1
         if self.shared and not self.grouped:
             return self._shared_scratch()
-        buffers = [Buffer("expert_hidden", BufferKind.FLOAT, self.hidden, rows)]
+        made = BufferKind.INT32 if self.estimated else BufferKind.FLOAT
+        buffers = [Buffer("expert_hidden", made, self.hidden, rows)]
         if self.grouped:
             buffers.append(Buffer("expert_slots", BufferKind.INT32, 1))
         if self.gated:
-            buffers.append(Buffer("expert_gate", BufferKind.FLOAT, self.hidden, rows))
+            buffers.append(Buffer("expert_gate", made, self.hidden, rows))
         if self.weigh_input:
             width = self.width if self.input_kind is BufferKind.FLOAT else 1
             buffers.append(Buffer("expert_input", BufferKind.FLOAT, width, fixed_rows=1))
@@ -101,7 +102,7 @@ class Experts(Op):
         if self.hidden_kind is not BufferKind.FLOAT:
             buffers.append(Buffer(f"expert_hidden_{self.hidden_kind}", self.hidden_kind, self.hidden, rows))
         if self.estimated:
-            buffers.append(Buffer("expert_estimates", BufferKind.INT32, self.hidden, fixed_rows=1))
+            buffers.append(Buffer("expert_estimates", BufferKind.FLOAT, self.hidden, fixed_rows=1))
         return tuple(buffers)
 
     def _shared_scratch(self) -> tuple[Buffer, ...]:
@@ -223,7 +224,7 @@ class Experts(Op):
         Args:
             weight: of the route, as C.
         """
-        layouts, each, hidden = c.expert(), c.here, c.floats("expert_hidden")
+        layouts, each = c.expert(), c.here
         if self.input_kind is BufferKind.FLOAT:
             x, stride = each.at(c.floats(self.x), self.width), self.width
         else:
@@ -238,23 +239,29 @@ class Experts(Op):
             else:
                 lines.append(f"{weighed}[0] = {each.element(q.scale)} * {weight};")
                 x = f"{each.at(q.integers, q.stride)}, {weighed}"
+        if self.estimated:
+            lines += hidden_from_sums(self, c, *x.split(", "))
+        else:
+            lines += self._hidden_lines(c, x, stride)
+        if self.hidden_kind is BufferKind.FLOAT:
+            inner, stride = c.floats("expert_hidden"), self.hidden
+        else:
+            hidden = c.quantised(f"expert_hidden_{self.hidden_kind}")
+            inner, stride = f"{hidden.integers}, {hidden.scale}", hidden.stride
+        linear = c.linear(layouts["down"].layout, self.hidden_kind, c.once, stride)
+        lines.append(f"{linear}({c.floats('expert_down')}, {at('expert', layouts['down'].offset)}, {inner});")
+        return lines
+
+    def _hidden_lines(self, c: CScope, x: str, stride: int) -> list[str]:
+        """An expert's hidden values for one row, quantised unless the scheme is f32."""
+        layouts, hidden, lines = c.expert(), c.floats("expert_hidden"), []
         for part in ("gate", "up") if self.gated else ("up",):
             target = c.floats("expert_gate") if part == "gate" else hidden
             linear = c.linear(layouts[part].layout, self.input_kind, c.once, stride)
             lines.append(f"{linear}({target}, {at('expert', layouts[part].offset)}, {x});")
-        inner, stride = hidden, self.hidden
-        if self.estimated:
-            q = c.quantised(f"expert_hidden_{self.hidden_kind}")
-            operands = f"{q.integers}, {q.scale}, {c.integers('expert_estimates')}, {hidden}, {c.floats('expert_gate')}"
-            lines.append(f"{hidden_instance(self, c, q.stride)}({operands});")
-            inner, stride = f"{q.integers}, {q.scale}", q.stride
-        else:
-            lines += activation(self, c, hidden, c.floats("expert_gate") if self.gated else "")
-        if self.hidden_kind is not BufferKind.FLOAT and not self.estimated:
+        lines += activation(self, c, hidden, c.floats("expert_gate") if self.gated else "")
+        if self.hidden_kind is not BufferKind.FLOAT:
             q = c.quantised(f"expert_hidden_{self.hidden_kind}")
             quantiser = c.quantise(self.hidden, q.stride, self.hidden_kind, self.hidden_qmax, c.once)
             lines.append(f"{quantiser}({q.integers}, {q.scale}, {hidden});")
-            inner, stride = f"{q.integers}, {q.scale}", q.stride
-        linear = c.linear(layouts["down"].layout, self.hidden_kind, c.once, stride)
-        lines.append(f"{linear}({c.floats('expert_down')}, {at('expert', layouts['down'].offset)}, {inner});")
         return lines

@@ -1,0 +1,66 @@
+/* estimate.h: values that only a quantiser reads, from integer sums, with a known error.
+ */
+#ifndef COLIBRI_ESTIMATE_H
+#define COLIBRI_ESTIMATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "kernels/portable/linear.h"
+#include "kernels/portable/shared.h"
+#include "kernels/portable/soft_multiply.h"
+
+/* Bits of floats. */
+#define COLIBRI_FAINT 0x21800000u          /* 2^-60 */
+#define COLIBRI_LEAST_ESTIMATE 0x14800000u /* 2^-86 */
+#define COLIBRI_NEAR 0x2000u               /* those that differ by 2^-11 or less are not further apart */
+
+/* Whether a scale, the bits of a float, is not between 2^-60 and 2^6. */
+static inline bool colibri_unusual_scale(uint32_t scale)
+{
+    return (scale >> 23) - 67 > 132 - 67;
+}
+
+/* A magnitude other than 0 times the scale of its row, significand * 2^(exponent - 158), cut to 31 bits or more; the
+ * highest bit of a significand is set. Returns the exponent, as that of a float. grouped: of 24 bits times a scale of 8. */
+COLIBRI_INSIDE uint32_t colibri_row_number(uint32_t *restrict significand, uint32_t magnitude, uint32_t scale,
+                                           bool grouped)
+{
+    uint32_t value = magnitude;
+    if (grouped) {
+        value *= 128 | (scale >> 16 & 127);
+        const uint32_t zeros = colibri_soft_lead(&value);
+        *significand = value;
+        return (scale >> 23) + 24 - zeros;
+    }
+    const uint32_t zeros = colibri_soft_lead(&value);
+    value = colibri_soft_product(value >> 8, colibri_soft_significand(scale));
+    const uint32_t small = (value >> 31) ^ 1;
+    *significand = value << small;
+    return (scale >> 23) + 32 - zeros - small;
+}
+
+/* What a sum stands for as the contract has it; scale: [rows], fp32, or NULL where upper has the upper 16 bits. */
+static inline float colibri_row_value(int32_t sum, const float *scale, const uint16_t *upper, int i, float x_scale)
+{
+    float value;
+    if (upper != NULL) {
+        colibri_store_grouped(&value, &sum, upper + i, NULL, x_scale, 1);
+    } else {
+        colibri_store_scaled(&value, &sum, scale + i, NULL, x_scale, 1);
+    }
+    return value;
+}
+
+/* The nearest integer, up to 127, of an estimate times a multiplier, both bits of floats; false where the error leaves two. */
+static inline bool colibri_sure_nearest(uint32_t *restrict nearest, uint32_t estimate, uint32_t multiplier)
+{
+    /* In units of 2^-20, its relative error below 2^-11. */
+    const uint32_t product = ((estimate >> 8 & 0x7FFF) | 0x8000) * (colibri_soft_significand(multiplier) >> 8);
+    const uint32_t value = product >> colibri_soft_least(264 - (estimate >> 23) - (multiplier >> 23), 31);
+    const uint32_t error = (value >> 11) + 2;
+    *nearest = (value + 0x80000 + error) >> 20;
+    return *nearest == (value + 0x80000 - error) >> 20;
+}
+
+#endif
