@@ -10,15 +10,39 @@ from dataclasses import replace
 
 from colibri.graph.coding import F32, WeightFormat
 from colibri.graph.graph import BufferKind, Graph, Op
-from colibri.graph.ops import Experts, Router
+from colibri.graph.ops import Experts, Quantise, QuantisedNorm, RmsNorm, Router
 from colibri.passes.kernels import KernelSet
 
 _MOST_INPUTS = 1 << 12  # of a router, see `soft_float/route.h`
 
 
 def estimate_ops(graph: Graph, kernels: KernelSet) -> Graph:
-    """The graph with those ops marked for which a board has kernels that estimate."""
-    return replace(graph, ops=[_marked(graph, op, kernels) for op in graph.ops])
+    """The graph with those ops marked, or made one, for which a board has kernels that estimate."""
+    ops = [_marked(graph, op, kernels) for op in graph.ops]
+    return replace(graph, ops=_with_quantised_norms(ops) if kernels.has("rms_norm_int8") else ops)
+
+
+def _with_quantised_norms(ops: list[Op]) -> list[Op]:
+    """The ops, each norm that only the quantiser behind it reads being one with it."""
+    made: list[Op] = []
+    for index, op in enumerate(ops):
+        norm = made[-1] if made else None
+        if isinstance(op, Quantise) and isinstance(norm, RmsNorm) and _alone(norm, op, ops[index + 1 :]):
+            made[-1] = QuantisedNorm(norm.layer, norm.part, norm, op)
+        else:
+            made.append(op)
+    return made
+
+
+def _alone(norm: RmsNorm, quantise: Quantise, behind: list[Op]) -> bool:
+    if quantise.x != norm.out or quantise.kind is not BufferKind.Q8 or norm.groups > 1 or quantise.pieces > 1:
+        return False
+    for op in behind:
+        if norm.out in op.reads():
+            return False
+        if norm.out in op.writes():
+            break
+    return True
 
 
 def _marked(graph: Graph, op: Op, kernels: KernelSet) -> Op:

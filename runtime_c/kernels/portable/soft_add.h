@@ -8,6 +8,19 @@
 #include <stdint.h>
 #include "kernels/portable/soft_multiply.h"
 
+/* The sum of two positive normal numbers of which one may be 0, the other 2^-80 or more; bits of floats. */
+static inline uint32_t colibri_soft_plus(uint32_t a, uint32_t b)
+{
+    const uint32_t large = colibri_most(a, b);
+    const uint32_t small = a ^ b ^ large;
+    const uint32_t exponent = large >> 23;
+    const uint32_t below = colibri_soft_least(exponent - (small >> 23), 31);
+    const uint32_t part = colibri_soft_significand(small) << 6;
+    const uint32_t sum = (colibri_soft_significand(large) << 6) + (part >> below | ((part << 1 << (31 - below)) != 0));
+    const uint32_t carry = sum >> 30;
+    return ((sum + 0x1F + (carry << 5) + (sum >> (6 + carry) & 1)) >> (6 + carry)) + (exponent - 1 + carry) * 0x800000;
+}
+
 /* x + y as the compiler has it. */
 static COLIBRI_APART float colibri_rare_sum(float x, float y)
 {

@@ -20,6 +20,7 @@ from colibri.graph.ops.layer_norm import LayerNorm
 from colibri.graph.ops.linear import Linear
 from colibri.graph.ops.position_scale import PositionScale
 from colibri.graph.ops.quantise import Quantise
+from colibri.graph.ops.quantised_norm import QuantisedNorm
 from colibri.graph.ops.recall import Recall
 from colibri.graph.ops.rms_norm import RmsNorm
 from colibri.graph.ops.rope import Rope
@@ -45,6 +46,7 @@ __all__ = [
     "Linear",
     "PositionScale",
     "Quantise",
+    "QuantisedNorm",
     "Recall",
     "RmsNorm",
     "Rope",

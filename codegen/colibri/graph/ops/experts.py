@@ -149,6 +149,7 @@ class Experts(Op):
             *kinds,
             self.clipped,
             self.weigh_input,
+            self.estimated,
         )
 
     def reference(self, run: Run) -> None:

@@ -67,7 +67,7 @@ class Router(Op):
 
     def signature(self) -> tuple[object, ...]:
         shape = (self.num_experts, self.k, self.top_k, self.renormalise, self.bias)
-        return ("router", self.x, self.route, *shape, self.input_kind)
+        return ("router", self.x, self.route, *shape, self.input_kind, self.estimated)
 
     def reference(self, run: Run) -> None:
         scores = run.product(self.weight, run.operand(self.x, self.input_kind))

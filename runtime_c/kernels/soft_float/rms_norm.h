@@ -1,0 +1,57 @@
+/* rms_norm.h: as portable/rms_norm.h, for cores without an FPU: sums of squares, which are positive, in integers.
+ */
+#ifndef COLIBRI_RMS_NORM_H
+#define COLIBRI_RMS_NORM_H
+
+#include <stdint.h>
+#include "kernels/portable/float32.h"
+#include "kernels/portable/soft_float.h"
+
+/* x * x of a magnitude from 2^-40 to below 2^60; bits of floats. */
+static inline uint32_t colibri_soft_square(uint32_t x)
+{
+    const uint32_t significand = colibri_soft_significand(x);
+    const uint32_t product = colibri_soft_product(significand, significand);
+    const uint32_t top = product >> 31;
+    return colibri_soft_top_bits(product, top) + (2 * colibri_soft_exponent(x) - 128 + top) * 0x800000;
+}
+
+/* 1 / sqrt(mean(x^2) + eps). */
+static COLIBRI_APART float colibri_norm_factor(const float *restrict x, int width, float eps)
+{
+    uint32_t lane[8] = {0};
+    uint32_t unusual = 0; /* its sign */
+    for (int i = 0; i < width; i++) {
+        const uint32_t bits = (uint32_t)colibri_bits(x[i]);
+        const uint32_t exponent = colibri_soft_exponent(bits);
+        if (bits << 1 != 0) {
+            unusual |= (exponent - 87) | (186 - exponent);
+            lane[i & 7] = colibri_soft_plus(lane[i & 7], colibri_soft_square(bits));
+        }
+    }
+    float sum[8];
+    for (int i = 0; i < 8; i++) {
+        sum[i] = colibri_from_bits((int32_t)lane[i]);
+    }
+    if (unusual >> 31 != 0) {
+        for (int i = 0; i < 8; i++) {
+            sum[i] = 0.0f;
+        }
+        for (int i = 0; i < width; i++) {
+            sum[i & 7] = sum[i & 7] + x[i] * x[i];
+        }
+    }
+    const float mean = colibri_soft_over(colibri_lane_tree(sum), (float)width);
+    return colibri_soft_over(1.0f, colibri_sqrt(mean + eps));
+}
+
+static inline void colibri_rms_norm(float *restrict y, const float *restrict x, const float *restrict w, int width,
+                                    float eps)
+{
+    const float factor = colibri_norm_factor(x, width, eps);
+    for (int i = 0; i < width; i++) {
+        y[i] = colibri_soft_times(colibri_soft_times(x[i], factor), w[i]);
+    }
+}
+
+#endif
