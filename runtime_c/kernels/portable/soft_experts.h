@@ -9,9 +9,12 @@
 
 static inline void colibri_combine(float *restrict out, const float *restrict x, float weight, bool first, int width)
 {
+    if (first) {
+        colibri_soft_scale_row(out, x, weight, width);
+        return;
+    }
     for (int i = 0; i < width; i++) {
-        const float term = colibri_soft_times(weight, x[i]);
-        out[i] = first ? term : colibri_soft_add(out[i], term);
+        out[i] = colibri_soft_add(out[i], colibri_soft_times(weight, x[i]));
     }
 }
 

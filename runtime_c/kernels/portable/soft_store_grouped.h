@@ -14,31 +14,24 @@ static inline float colibri_from_upper(uint16_t upper)
     return colibri_from_bits((int32_t)((uint32_t)upper << 16));
 }
 
-/* y = ((float)sum * row_scale) * x_scale. A sum of up to 24 bits is its float, and its product with the 8 bits of a row's
- * significand has 32; the others are left to the compiler, as what is no normal number. One function for all shapes. */
+/* y = (float)sum * row_scale. A sum of up to 24 bits is its float, and its product with the 8 bits of a row's significand
+ * has 32; the others are left to the compiler, as what is no normal number. One function for all shapes. */
 static COLIBRI_APART void colibri_soft_store(float *restrict y, const int32_t *restrict sum,
-                                             const uint16_t *restrict row_scale, float x_scale, int count)
+                                             const uint16_t *restrict row_scale, int count)
 {
-    const uint32_t factor = colibri_soft_significand((uint32_t)colibri_bits(x_scale));
-    const uint32_t other = colibri_soft_exponent((uint32_t)colibri_bits(x_scale)) - 1; /* one less than the exponent */
     for (int i = 0; i < count; i++) {
         const uint32_t minus = -((uint32_t)sum[i] >> 31);
         const uint32_t magnitude = ((uint32_t)sum[i] ^ minus) - minus;
         const uint32_t row = row_scale[i];
-        uint32_t product = magnitude * (128 | (row & 127));
-        const uint32_t row_exponent = row >> 7; /* with the sign, which is none */
-        if ((magnitude - 1 < 0xFFFFFF) & (row_exponent - 1 < 229)) {
+        const uint32_t exponent = row >> 7; /* with the sign, which is none */
+        if ((magnitude - 1 < 0xFFFFFF) & (exponent - 1 < 229)) {
+            uint32_t product = magnitude * (128 | (row & 127));
             const uint32_t zeros = colibri_soft_lead(&product);
-            const uint32_t upper = colibri_soft_product(colibri_soft_round_byte(product), factor);
-            const uint32_t top = upper >> 31;
-            const uint32_t exponent = row_exponent + 24 - zeros - 1 + other + top - 126;
-            if ((other < 254) & (exponent < 253)) {
-                const uint32_t bits = colibri_soft_top_bits(upper, top) + exponent * 0x800000;
-                y[i] = colibri_from_bits((int32_t)((((uint32_t)sum[i] ^ (uint32_t)colibri_bits(x_scale)) & 0x80000000u) | bits));
-                continue;
-            }
+            const uint32_t bits = colibri_soft_round_byte(product) + (exponent + 23 - zeros) * 0x800000;
+            y[i] = colibri_from_bits((int32_t)(bits | (minus & 0x80000000u)));
+        } else {
+            y[i] = (float)sum[i] * colibri_from_upper(row_scale[i]);
         }
-        y[i] = ((float)sum[i] * colibri_from_upper(row_scale[i])) * x_scale;
     }
 }
 
@@ -46,7 +39,8 @@ static inline void colibri_store_grouped(float *restrict y, const int32_t *restr
                                          const uint16_t *restrict row_scale, const float *restrict bias, float x_scale,
                                          int count)
 {
-    colibri_soft_store(y, sum, row_scale, x_scale, count);
+    colibri_soft_store(y, sum, row_scale, count);
+    colibri_soft_scale_row(y, y, x_scale, count);
     for (int i = 0; bias != NULL && i < count; i++) {
         y[i] = y[i] + bias[i];
     }

@@ -10,10 +10,7 @@
 /* x * x of a magnitude from 2^-40 to below 2^60; bits of floats. */
 static inline uint32_t colibri_soft_square(uint32_t x)
 {
-    const uint32_t significand = colibri_soft_significand(x);
-    const uint32_t product = colibri_soft_product(significand, significand);
-    const uint32_t top = product >> 31;
-    return colibri_soft_top_bits(product, top) + (2 * colibri_soft_exponent(x) - 128 + top) * 0x800000;
+    return colibri_soft_rounded_product(x, x) + (2 * (x << 1 >> 24) - 128) * 0x800000;
 }
 
 /* 1 / sqrt(mean(x^2) + eps). */
@@ -49,8 +46,9 @@ static inline void colibri_rms_norm(float *restrict y, const float *restrict x, 
                                     float eps)
 {
     const float factor = colibri_norm_factor(x, width, eps);
+    colibri_soft_scale_row(y, x, factor, width);
     for (int i = 0; i < width; i++) {
-        y[i] = colibri_soft_times(colibri_soft_times(x[i], factor), w[i]);
+        y[i] = colibri_soft_times(y[i], w[i]);
     }
 }
 
