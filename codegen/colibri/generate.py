@@ -31,9 +31,9 @@ from colibri.model_facts import model_facts
 from colibri.optimise import Optimise
 from colibri.options import Options
 from colibri.package import SCHEMA, FastCode, HotWeights, OpFact, Package, used_regions
+from colibri.passes.estimate import estimate_ops
 from colibri.passes.fold import apply_folds, read_folds
 from colibri.passes.fold_scales import folds_of_weights
-from colibri.passes.estimate import estimate_ops
 from colibri.passes.grouping import group_experts
 from colibri.passes.hot_code import fast_code
 from colibri.passes.kernels import KernelSet, call_graph, named_in, reached

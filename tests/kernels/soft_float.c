@@ -8,6 +8,9 @@
 #include "kernels/portable/soft_float32.h"
 #include "kernels/portable/soft_quantise.h"
 #include "kernels/portable/soft_store_grouped.h"
+#include "kernels/soft_float/hidden_int8.h"
+#include "kernels/soft_float/rms_norm_int8.h"
+#include "kernels/soft_float/route.h"
 
 void test_soft_sqrt(float *y, const float *x, uint32_t count);
 
@@ -89,4 +92,69 @@ void test_soft_quantise8(int8_t *y, float *scale, const float *x, int32_t k, int
 void test_soft_quantise8(int8_t *y, float *scale, const float *x, int32_t k, int32_t stride, float qmax)
 {
     colibri_quantise8(y, scale, x, k, stride, qmax);
+}
+
+void test_soft_hidden_grouped(int8_t *y, float *scale, float *values, const int32_t *up, const uint16_t *up_scale,
+                              const int32_t *gate, const uint16_t *gate_scale, const float *x_scale, int32_t k,
+                              int32_t stride, float qmax);
+
+void test_soft_hidden_grouped(int8_t *y, float *scale, float *values, const int32_t *up, const uint16_t *up_scale,
+                              const int32_t *gate, const uint16_t *gate_scale, const float *x_scale, int32_t k,
+                              int32_t stride, float qmax)
+{
+    colibri_hidden_int8_grouped(y, scale, values, up, up_scale, gate, gate_scale, x_scale, k, stride, qmax);
+}
+
+void test_soft_hidden_scaled(int8_t *y, float *scale, float *values, const int32_t *up, const float *up_scale,
+                             const int32_t *gate, const float *gate_scale, const float *x_scale, int32_t k,
+                             int32_t stride, float qmax);
+
+void test_soft_hidden_scaled(int8_t *y, float *scale, float *values, const int32_t *up, const float *up_scale,
+                             const int32_t *gate, const float *gate_scale, const float *x_scale, int32_t k,
+                             int32_t stride, float qmax)
+{
+    colibri_hidden_int8_scaled(y, scale, values, up, up_scale, gate, gate_scale, x_scale, k, stride, qmax);
+}
+
+int32_t test_soft_hidden_estimates(float *values, const int32_t *up, const float *up_scale, const int32_t *gate,
+                                   const float *gate_scale, float x_scale, int32_t k);
+
+int32_t test_soft_hidden_estimates(float *values, const int32_t *up, const float *up_scale, const int32_t *gate,
+                                   const float *gate_scale, float x_scale, int32_t k)
+{
+    const colibri_row_sums rows_of_up = {up, up_scale, NULL};
+    const colibri_row_sums rows_of_gate = {gate, gate_scale, NULL};
+    return colibri_hidden_estimates(values, &rows_of_up, &rows_of_gate, x_scale, k, false) != 0;
+}
+
+void test_soft_rms_norm(float *y, const float *x, const float *w, int32_t width, float eps);
+
+void test_soft_rms_norm(float *y, const float *x, const float *w, int32_t width, float eps)
+{
+    colibri_rms_norm(y, x, w, width, eps);
+}
+
+void test_soft_rms_norm_int8(int8_t *y, float *scale, float *values, const float *x, const float *w, int32_t width,
+                             int32_t stride, float eps, float qmax);
+
+void test_soft_rms_norm_int8(int8_t *y, float *scale, float *values, const float *x, const float *w, int32_t width,
+                             int32_t stride, float eps, float qmax)
+{
+    colibri_rms_norm_int8(y, scale, values, x, w, width, stride, eps, qmax);
+}
+
+void test_soft_route(uint32_t *index, float *weight, float *scores, int32_t *inputs, const float *w, const float *x,
+                     uint32_t n, uint32_t width, uint32_t k);
+
+void test_soft_route(uint32_t *index, float *weight, float *scores, int32_t *inputs, const float *w, const float *x,
+                     uint32_t n, uint32_t width, uint32_t k)
+{
+    colibri_route(index, weight, scores, inputs, w, x, n, width, k);
+}
+
+void test_soft_scale_row(float *y, const float *x, float factor, int32_t count);
+
+void test_soft_scale_row(float *y, const float *x, float factor, int32_t count)
+{
+    colibri_soft_scale_row(y, x, factor, count);
 }

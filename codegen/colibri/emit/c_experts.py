@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from colibri.emit.c_linear import linear_sums
 from colibri.graph.graph import BufferKind
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def hidden_from_sums(op: Experts, c: CScope, x: str, x_scale: str) -> list[str]:
     lines, scales = [], {}
     for part, sums in (("gate", gate), ("up", up)):
         layout, own = layouts[part].layout, at("expert", layouts[part].offset)
-        lines.append(f"{linear_sums(c, layout, op.input_kind)}({sums}, {own}, {x});")
+        lines.append(f"{c.linear_sums(layout, op.input_kind)}({sums}, {own}, {x});")
         place = c.as_shorts if layout.coding.format.grouped else c.as_floats
         scales[part] = place(part, layout.row_scale)
     width, limit = op.hidden, op.hidden_qmax

@@ -8,7 +8,7 @@ from colibri.emit.c_batch import linear_batch, linear_chosen
 from colibri.emit.c_block import Block, ExpertPart, QuantisedNames, RouteNames, Rows
 from colibri.emit.c_instances import Instances
 from colibri.emit.c_jobs import ARGUMENTS, PARAMS, Job, part_bounds, part_loop, step_of
-from colibri.emit.c_linear import ELEMENT, linear
+from colibri.emit.c_linear import ELEMENT, linear, linear_sums
 from colibri.emit.c_shapes import Instance, marked, most
 from colibri.emit.literals import float_literal
 from colibri.graph.coding import Coding, WeightFormat
@@ -312,6 +312,10 @@ class CScope:
         if rows.count >= self.inputs(layout, kind) > 1:
             return linear_batch(self, layout, kind, x_stride, rows.count)
         return linear(self, layout, kind, rows, x_stride, unit)
+
+    def linear_sums(self, layout: MatrixLayout, kind: BufferKind) -> str:
+        """Instance of the integer sums of a row; see `c_linear.linear_sums`."""
+        return linear_sums(self, layout, kind)
 
     def linear_chosen(self, layout: MatrixLayout, kind: BufferKind, x_stride: int, top_k: int, unit: int = 0) -> str:
         """Instance of a matrix product with some rows; see `c_batch.linear_chosen`."""

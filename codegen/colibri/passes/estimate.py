@@ -1,7 +1,7 @@
 """Let kernels estimate what is rounded away, on cores where an exact float costs much more.
 
-Such a kernel knows how far its estimate may be from the float that the contract asks for, and computes that float where the
-estimate does not decide; no bit of a result depends on it.
+Such a kernel knows how far its estimate may be from the float that the contract asks for, and computes that float where
+the estimate does not decide; no bit of a result depends on it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from colibri.graph.graph import BufferKind, Graph, Op
 from colibri.graph.ops import Experts, Quantise, QuantisedNorm, RmsNorm, Router
 from colibri.passes.kernels import KernelSet
 
+HIDDEN, ROUTE, NORM = "hidden_int8", "route", "rms_norm_int8"  # kernels that estimate; portable C has none
 _MOST_INPUTS = 1 << 12  # of a router, see `soft_float/route.h`
 
 
 def estimate_ops(graph: Graph, kernels: KernelSet) -> Graph:
     """The graph with those ops marked, or made one, for which a board has kernels that estimate."""
     ops = [_marked(graph, op, kernels) for op in graph.ops]
-    return replace(graph, ops=_with_quantised_norms(ops) if kernels.has("rms_norm_int8") else ops)
+    return replace(graph, ops=_with_quantised_norms(ops) if kernels.has(NORM) else ops)
 
 
 def _with_quantised_norms(ops: list[Op]) -> list[Op]:
@@ -46,10 +47,10 @@ def _alone(norm: RmsNorm, quantise: Quantise, behind: list[Op]) -> bool:
 
 
 def _marked(graph: Graph, op: Op, kernels: KernelSet) -> Op:
-    if isinstance(op, Experts) and kernels.has("hidden_int8"):
+    if isinstance(op, Experts) and kernels.has(HIDDEN):
         plain = op.activation == "silu" and op.clipped is None and not op.bias and not op.grouped
         return replace(op, estimated=plain and op.hidden_kind is BufferKind.Q8 and _gated(graph, op))
-    if isinstance(op, Router) and kernels.has("route"):
+    if isinstance(op, Router) and kernels.has(ROUTE):
         plain = op.input_kind is BufferKind.FLOAT and graph.matrix(op.weight).coding == F32 and not op.bias
         return replace(op, estimated=plain and op.renormalise and op.k <= _MOST_INPUTS)
     return op

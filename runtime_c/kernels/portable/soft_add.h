@@ -30,39 +30,52 @@ static COLIBRI_APART float colibri_rare_sum(float x, float y)
 /* x + y. One function: it is long. */
 static COLIBRI_APART float colibri_soft_add(float x, float y)
 {
-    const uint32_t one = (uint32_t)colibri_bits(x);
-    const uint32_t both = one ^ (uint32_t)colibri_bits(y);
-    const uint32_t swap = both & -(uint32_t)((one << 1) < ((one ^ both) << 1));
-    const uint32_t a = one ^ swap; /* of the larger magnitude */
-    const uint32_t b = a ^ both;
-    const uint32_t above = colibri_soft_exponent(a) - 1; /* one less than the exponent */
-    const uint32_t lesser = colibri_soft_exponent(b) - 1;
-    if ((above >= 254) | (lesser >= 254)) {
+    uint32_t a = (uint32_t)colibri_bits(x);
+    uint32_t b = (uint32_t)colibri_bits(y);
+    if (a << 1 < b << 1) { /* a: of the larger magnitude */
+        a = (uint32_t)colibri_bits(y);
+        b = (uint32_t)colibri_bits(x);
+    }
+    uint32_t above = (a << 1 >> 24) - 1; /* one less than the exponent */
+    const uint32_t lesser = (b << 1 >> 24) - 1;
+    const uint32_t below = above - lesser;
+    if (above >= 253 || lesser >= 254) {
         return colibri_rare_sum(x, y);
+    }
+    if (below > 25) { /* less than half of what a could change by */
+        return colibri_from_bits((int32_t)a);
     }
 
     /* Below the 24 bits are 6 more, and the last one says whether others follow: then at most two leading bits cancel. */
-    const uint32_t below = colibri_soft_least(above - lesser, 31);
-    const uint32_t small = colibri_soft_significand(b) << 6;
-    const uint32_t term = small >> below | ((small << 1 << (31 - below)) != 0);
-    const uint32_t minus = -(both >> 31);
-    uint32_t sum = (colibri_soft_significand(a) << 6) + ((term ^ minus) - minus);
-
-    if (sum >> 29 != 0) {
-        const uint32_t carry = sum >> 30;
-        sum = (sum + 0x1F + (carry << 5) + (sum >> (6 + carry) & 1)) >> (6 + carry);
-        sum += (above + carry) * 0x800000;
-        return above + carry < 253 ? colibri_from_bits((int32_t)((a & 0x80000000u) | sum)) : colibri_rare_sum(x, y);
+    uint32_t sum = (a << 9 >> 3) + 0x20000000;
+    const uint32_t small = (b << 9 >> 3) + 0x20000000;
+    uint32_t term = small >> below;
+    if (term << below != small) {
+        term |= 1;
     }
-    if (sum == 0) {
-        return colibri_rare_sum(x, y);
+    if ((int32_t)(a ^ b) >= 0) {
+        sum += term;
+        if (sum >> 30 != 0) {
+            sum = (sum >> 1) | (sum & 1);
+            above++;
+        }
+    } else {
+        sum -= term;
+        if (sum >> 29 == 0) {
+            if (sum == 0) {
+                return colibri_rare_sum(x, y);
+            }
+            do {
+                sum <<= 1;
+                above--;
+            } while (sum >> 29 == 0);
+            if (above >= 253) {
+                return colibri_rare_sum(x, y);
+            }
+        }
     }
-    const uint32_t zeros = colibri_soft_lead(&sum); /* 3 and more */
-    if (above + 2 - zeros >= 253) {
-        return colibri_rare_sum(x, y);
-    }
-    sum = colibri_soft_round_byte(sum) + (above + 2 - zeros) * 0x800000;
-    return colibri_from_bits((int32_t)((a & 0x80000000u) | sum));
+    sum = ((sum + 0x1F + (sum >> 6 & 1)) >> 6) + above * 0x800000;
+    return colibri_from_bits((int32_t)((a >> 31 << 31) + sum));
 }
 
 #endif

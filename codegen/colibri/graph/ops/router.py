@@ -32,7 +32,7 @@ class Router(Op):
     it: one that never is can go, and no bit changes. Source: transformers' `MixtralTopKRouter`.
 
     Attributes:
-        estimated: the C computes in fp32 only the scores of experts that an estimate cannot rule out; no bit depends on it.
+        estimated: the C computes scores of those experts alone that an estimate cannot rule out; no bit depends on it.
     """
 
     x: str
@@ -54,7 +54,9 @@ class Router(Op):
 
     def scratch(self) -> tuple[Buffer, ...]:
         scores = Buffer("router_scores", BufferKind.FLOAT, self.num_experts)
-        return (scores, Buffer("router_inputs", BufferKind.INT32, self.k, fixed_rows=1)) if self.estimated else (scores,)
+        return (
+            (scores, Buffer("router_inputs", BufferKind.INT32, self.k, fixed_rows=1)) if self.estimated else (scores,)
+        )
 
     def weights(self) -> dict[str, str]:
         return {"router": self.weight}
