@@ -39,9 +39,12 @@ static inline uint32_t colibri_soft_lead(uint32_t *x)
         value <<= 2;
         zeros += 2;
     }
-    const uint32_t last = (value >> 31) ^ 1;
-    *x = value << last;
-    return zeros + last;
+    if (value >> 31 == 0) {
+        value <<= 1;
+        zeros++;
+    }
+    *x = value;
+    return zeros;
 }
 
 /* x * y as the compiler has it. */
@@ -120,13 +123,13 @@ static COLIBRI_APART void colibri_soft_scale_row(float *y, const float *x, float
     const uint32_t b = (uint32_t)colibri_bits(factor);
     const uint32_t other = b << 1 >> 24;
     const uint32_t above = (b & 0x80000000u) + (other - 128) * 0x800000;
-    /* Exponents of x for which neither it nor the product is anything but a normal number: one more than these. */
-    const uint32_t least = other < 128 ? 127 - other : 0;
-    const uint32_t most = other > 125 ? 379 - other : 254;
-    const uint32_t usual = (other - 1 < 254) & (most > least) ? most - least : 0;
+    /* Exponents of x for which neither it nor the product is anything but a normal number. */
+    const uint32_t least = other < 127 ? 128 - other : 1;
+    const uint32_t behind = other > 125 ? 380 - other : 255;
+    const uint32_t usual = (other - 1 < 254) & (behind > least) ? behind - least : 0;
     for (int i = 0; i < count; i++) {
         const uint32_t a = (uint32_t)colibri_bits(x[i]);
-        if ((a << 1 >> 24) - 1 - least < usual) {
+        if ((a << 1 >> 24) - least < usual) {
             y[i] = colibri_from_bits((int32_t)(colibri_soft_rounded_product(a, b) + (a >> 23 << 23) + above));
         } else {
             y[i] = colibri_rare_product(x[i], factor);

@@ -20,15 +20,15 @@ static COLIBRI_APART void colibri_soft_store(float *restrict y, const int32_t *r
                                              const uint16_t *restrict row_scale, int count)
 {
     for (int i = 0; i < count; i++) {
-        const uint32_t minus = -((uint32_t)sum[i] >> 31);
-        const uint32_t magnitude = ((uint32_t)sum[i] ^ minus) - minus;
+        const uint32_t sign = (uint32_t)sum[i] & 0x80000000u;
+        uint32_t product = sign != 0 ? 0 - (uint32_t)sum[i] : (uint32_t)sum[i];
         const uint32_t row = row_scale[i];
         const uint32_t exponent = row >> 7; /* with the sign, which is none */
-        if ((magnitude - 1 < 0xFFFFFF) & (exponent - 1 < 229)) {
-            uint32_t product = magnitude * (128 | (row & 127));
+        if (product - 1 < 0xFFFFFF && exponent - 1 < 229) {
+            product *= 128 | (row & 127);
             const uint32_t zeros = colibri_soft_lead(&product);
             const uint32_t bits = colibri_soft_round_byte(product) + (exponent + 23 - zeros) * 0x800000;
-            y[i] = colibri_from_bits((int32_t)(bits | (minus & 0x80000000u)));
+            y[i] = colibri_from_bits((int32_t)(bits + sign));
         } else {
             y[i] = (float)sum[i] * colibri_from_upper(row_scale[i]);
         }

@@ -15,12 +15,6 @@
 #define COLIBRI_LEAST_ESTIMATE 0x14800000u /* 2^-86 */
 #define COLIBRI_NEAR 0x2000u               /* those that differ by 2^-11 or less are not further apart */
 
-/* Whether a scale, the bits of a float, is not between 2^-60 and 2^6. */
-static inline bool colibri_unusual_scale(uint32_t scale)
-{
-    return (scale >> 23) - 67 > 132 - 67;
-}
-
 /* A magnitude other than 0 times the scale of its row, significand * 2^(exponent - 158), cut to 31 bits or more; the
  * highest bit of a significand is set. Returns the exponent, as that of a float. grouped: of 24 bits times a scale of 8. */
 COLIBRI_INSIDE uint32_t colibri_row_number(uint32_t *restrict significand, uint32_t magnitude, uint32_t scale,

@@ -27,9 +27,8 @@ typedef struct colibri_row_sums {
 
 /* What was met in a row, to tell afterwards whether its estimates hold. */
 typedef struct colibri_hidden_row {
-    uint32_t most;      /* of the estimates */
-    uint32_t most_gate; /* exponent */
-    bool unusual;       /* a sum or a scale */
+    uint32_t most;    /* of the estimates */
+    uint32_t unusual; /* its sign: whether there was a sum, a scale or a product of both that is not estimated */
 } colibri_hidden_row;
 
 /* 2^32 / x of 2^16 <= x <= 2^17, below 2^16; relative error below 2^-14. */
@@ -38,7 +37,9 @@ static inline uint32_t colibri_soft_reciprocal(uint32_t x)
 #ifdef __riscv_div
     return 0xFFFFFFFFu / x;
 #else
-    uint32_t y = 92520 - (x * 30841 >> 16); /* a line, then two steps of Newton */
+    uint32_t slope = 30841;
+    __asm__("" : "+r"(slope)); /* or gcc makes seven shifts and sums of one multiplication */
+    uint32_t y = 92520 - (x * slope >> 16); /* a line, then two steps of Newton */
     y += (uint32_t)((int32_t)y * ((int32_t)(0u - x * y) >> 13) >> 19);
     y += (uint32_t)((int32_t)y * ((int32_t)(0u - x * y) >> 13) >> 19);
     return y;
@@ -76,15 +77,16 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimate(colibri_hidden_row *restrict row
     if ((gate == 0) | (up == 0)) {
         return 0;
     }
-    row->unusual |= grouped && (gate | up) >> 24 != 0;
-    row->unusual |= colibri_unusual_scale(gate_scale) | colibri_unusual_scale(up_scale);
-
     uint32_t g;
     uint32_t u;
     const uint32_t gate_exponent = colibri_row_number(&g, gate, gate_scale, grouped);
-    uint32_t exponent = gate_exponent + colibri_row_number(&u, up, up_scale, grouped) - 126;
-    row->most_gate = gate_exponent > row->most_gate ? gate_exponent : row->most_gate;
+    const uint32_t up_exponent = colibri_row_number(&u, up, up_scale, grouped);
+    /* From 2^-60; up to 2^34, and gates below 44, which have less than 2^6 octaves. */
+    row->unusual |= (gate_exponent - 67) | (259 - (octaves >> 23) - gate_exponent) | (up_exponent - 67) | (160 - up_exponent);
+    row->unusual |= grouped ? 0 - ((gate | up) >> 24) : 0;
+
     uint32_t value;
+    uint32_t exponent = gate_exponent + up_exponent - 126;
     exponent -= colibri_hidden_sigmoid(&value, g, gate_exponent, minus, octaves);
     value = ((value * (g >> 16) + 0x8000) >> 16) * (u >> 16); /* 2^28 or more */
     if (value >> 30 == 0) {
@@ -103,7 +105,8 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimates(float *restrict values, const c
                                                  const colibri_row_sums *gate, float x_scale, int k, bool grouped)
 {
     const uint32_t octaves = (uint32_t)colibri_bits(x_scale * COLIBRI_LOG2_E);
-    colibri_hidden_row row = {0, 0, colibri_unusual_scale((uint32_t)colibri_bits(x_scale))};
+    const uint32_t scale = (uint32_t)colibri_bits(x_scale) >> 23;
+    colibri_hidden_row row = {0, (scale - 67) | (132 - scale)}; /* from 2^-60 to below 2^6 */
     for (int i = 0; i < k; i++) {
         const uint32_t gate_scale = grouped ? (uint32_t)gate->upper[i] << 16 : (uint32_t)colibri_bits(gate->scale[i]);
         const uint32_t up_scale = grouped ? (uint32_t)up->upper[i] << 16 : (uint32_t)colibri_bits(up->scale[i]);
@@ -113,8 +116,7 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimates(float *restrict values, const c
         row.most = estimate > row.most ? estimate : row.most;
         values[i] = colibri_from_bits((int32_t)(estimate | ((uint32_t)(gate_sum ^ up_sum) & 0x80000000u)));
     }
-    /* Gates below 44 have less than 2^6 octaves. */
-    return row.unusual | (row.most_gate + (octaves >> 23) > 259) ? 0 : row.most;
+    return row.unusual >> 31 != 0 ? 0 : row.most;
 }
 
 /* A value as the contract has it. */

@@ -3,34 +3,35 @@
 #ifndef COLIBRI_RMS_NORM_H
 #define COLIBRI_RMS_NORM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "kernels/portable/float32.h"
 #include "kernels/portable/soft_float.h"
 
-/* x * x of a magnitude from 2^-40 to below 2^60; bits of floats. */
+/* x * x of an x from 2^-40 to below 2^60; bits of floats. */
 static inline uint32_t colibri_soft_square(uint32_t x)
 {
-    return colibri_soft_rounded_product(x, x) + (2 * (x << 1 >> 24) - 128) * 0x800000;
+    return colibri_soft_rounded_product(x, x) + (2 * (x >> 23) - 128) * 0x800000;
 }
 
 /* 1 / sqrt(mean(x^2) + eps). */
 static COLIBRI_APART float colibri_norm_factor(const float *restrict x, int width, float eps)
 {
     uint32_t lane[8] = {0};
-    uint32_t unusual = 0; /* its sign */
+    bool unusual = false;
     for (int i = 0; i < width; i++) {
-        const uint32_t bits = (uint32_t)colibri_bits(x[i]);
-        const uint32_t exponent = colibri_soft_exponent(bits);
-        if (bits << 1 != 0) {
-            unusual |= (exponent - 87) | (186 - exponent);
-            lane[i & 7] = colibri_soft_plus(lane[i & 7], colibri_soft_square(bits));
+        const uint32_t magnitude = (uint32_t)colibri_bits(x[i]) << 1;
+        if (magnitude - 0x57000000u < 0x64000000u) {
+            lane[i & 7] = colibri_soft_plus(lane[i & 7], colibri_soft_square(magnitude >> 1));
+        } else {
+            unusual |= magnitude != 0;
         }
     }
     float sum[8];
     for (int i = 0; i < 8; i++) {
         sum[i] = colibri_from_bits((int32_t)lane[i]);
     }
-    if (unusual >> 31 != 0) {
+    if (unusual) {
         for (int i = 0; i < 8; i++) {
             sum[i] = 0.0f;
         }
