@@ -1,115 +1,159 @@
 /* dot_w4a8.h: as portable/pairs_dot_w4a8.h, Armv6-M.
  *
- * In assembler, to have sums in the upper registers: 8 columns of 4 rows take 80 instructions.
+ * In assembler, to have parts of sums in the upper registers and pairs at the stack pointer, from where 4 are loaded at
+ * once: a group of 4 rows takes 307 instructions, or 333 where code is made for size.
  */
 #ifndef COLIBRI_DOT_W4A8_H
 #define COLIBRI_DOT_W4A8_H
 
 #include <stdint.h>
 #include "kernels/armv6m/linear.h"
-#include "kernels/portable/shared.h"
+#include "kernels/portable/pairs_dot_w4a8.h"
 
-/* Where sums are. When gcc optimises Thumb-1 code for size it keeps the upper registers to itself; they are then saved
- * here, but for r12, which no function has to keep, and the sums leave through memory. */
-#if defined __OPTIMIZE_SIZE__ && !defined __clang__
-#define COLIBRI_SAVED_W4A8 1
-#define COLIBRI_UPPER_W4A8(name, upper) upper
+/* Macros of the assembler, since a string of all instructions is longer than C compilers have to take. r1: the mask,
+ * r3: w, r4 to r7: 4 pairs, r12: the sums, lr: the factors. The stack pointer is at the pairs, the first ones last. */
+#define COLIBRI_MACROS_W4A8                                                 \
+    /* A part plus the products of a pair. */                               \
+    "   .macro  colibri_add part, pair, word\n"                             \
+    "   ands    \\word, r1\n"                                               \
+    "   muls    \\word, \\pair\n"                                           \
+    "   add     \\part, \\word\n"                                           \
+    "   .endm\n"                                                            \
+    /* A part plus the products of 4 pairs with nibbles of a row's word. */ \
+    "   .macro  colibri_row part, at\n"                                     \
+    "   ldr     r2, [r3, #\\at]\n"                                          \
+    "   lsrs    r0, r2, #4\n"                                               \
+    "   colibri_add \\part, r5, r0\n"                                       \
+    "   lsrs    r0, r2, #8\n"                                               \
+    "   colibri_add \\part, r6, r0\n"                                       \
+    "   lsrs    r0, r2, #12\n"                                              \
+    "   colibri_add \\part, r7, r0\n"                                       \
+    "   colibri_add \\part, r4, r2\n"                                       \
+    "   .endm\n"                                                            \
+    /* 4 rows, whose words are so many bytes behind w. */                   \
+    "   .macro  colibri_rows at\n"                                          \
+    "   colibri_row r8, \\at\n"                                             \
+    "   colibri_row r9, \\at+16\n"                                          \
+    "   colibri_row r10, \\at+32\n"                                         \
+    "   colibri_row r11, \\at+48\n"                                         \
+    "   .endm\n"                                                            \
+    /* A sum plus its part times the factor in r1. */                       \
+    "   .macro  colibri_sum sum, part\n"                                    \
+    "   mov     r0, \\part\n"                                               \
+    "   asrs    r0, r0, #16\n"                                              \
+    "   muls    r0, r1\n"                                                   \
+    "   adds    \\sum, \\sum, r0\n"                                         \
+    "   .endm\n"
+
+/* All columns of 4 rows. */
+#ifdef __OPTIMIZE_SIZE__
+#define COLIBRI_COLUMNS_W4A8        \
+    "   add     r0, sp, #48\n"      \
+    "2:\n"                          \
+    "   ldm     r0!, {r4-r7}\n"     \
+    "   subs    r0, r0, #32\n"      \
+    "   str     r0, [sp, #84]\n"    \
+    "   colibri_rows 0\n"           \
+    "   adds    r3, r3, #4\n"       \
+    "   ldr     r0, [sp, #84]\n"    \
+    "   mov     r2, sp\n"           \
+    "   cmp     r0, r2\n"           \
+    "   bhs     2b\n"               \
+    "   subs    r3, r3, #16\n"
 #else
-#define COLIBRI_SAVED_W4A8 0
-#define COLIBRI_UPPER_W4A8(name, upper) "%[" name "]"
+#define COLIBRI_COLUMNS_W4A8    \
+    "   add     r0, sp, #48\n"  \
+    "   ldm     r0!, {r4-r7}\n" \
+    "   colibri_rows 0\n"       \
+    "   add     r0, sp, #32\n"  \
+    "   ldm     r0!, {r4-r7}\n" \
+    "   colibri_rows 4\n"       \
+    "   add     r0, sp, #16\n"  \
+    "   ldm     r0!, {r4-r7}\n" \
+    "   colibri_rows 8\n"       \
+    "   add     r0, sp, #0\n"   \
+    "   ldm     r0!, {r4-r7}\n" \
+    "   colibri_rows 12\n"
 #endif
 
-/* part plus the products of two pairs of columns with nibbles of a row's word that many bits up in each half. */
-#define COLIBRI_ROW_W4A8(part, at, first, second)           \
-    "   ldr     %[word], [%[w], #" at "]\n"                 \
-    first                                                   \
-    "   ands    %[t], %[mask]\n"                            \
-    "   muls    %[t], %[pair]\n"                            \
-    "   add     " part ", %[t]\n"                           \
-    "   lsrs    %[word], %[word], #" second "\n"            \
-    "   ands    %[word], %[mask]\n"                         \
-    "   muls    %[word], %[next]\n"                         \
-    "   add     " part ", %[word]\n"
-#define COLIBRI_ROWS_W4A8(at, after, first, second)                                         \
-    "   ldr     %[pair], [%[pairs], #" at "]\n"                                             \
-    "   ldr     %[next], [%[pairs], #" after "]\n"                                          \
-    COLIBRI_ROW_W4A8(COLIBRI_UPPER_W4A8("part0", "r8"), "0", first, second)                 \
-    COLIBRI_ROW_W4A8(COLIBRI_UPPER_W4A8("part1", "r9"), "16", first, second)                \
-    COLIBRI_ROW_W4A8(COLIBRI_UPPER_W4A8("part2", "r10"), "32", first, second)               \
-    COLIBRI_ROW_W4A8(COLIBRI_UPPER_W4A8("part3", "r11"), "48", first, second)
-
-/* The steps of the loop over words of weights. */
-#define COLIBRI_GROUP_W4A8                                                                  \
-    "1:\n"                                                                                  \
-    COLIBRI_ROWS_W4A8("0", "4", "   movs    %[t], %[word]\n", "4")                          \
-    COLIBRI_ROWS_W4A8("8", "12", "   lsrs    %[t], %[word], #8\n", "12")                    \
-    "   adds    %[pairs], %[pairs], #16\n"                                                  \
-    "   adds    %[w], %[w], #4\n"                                                           \
-    "   cmp     %[pairs], " COLIBRI_UPPER_W4A8("end", "r12") "\n"                           \
-    "   bne     1b\n"
-
-COLIBRI_INSIDE void colibri_group_w4a8(uint32_t part[4], const uint8_t *restrict w, const uint32_t *restrict pairs,
-                                       uint32_t start)
+/* It saves registers itself, since not every compiler does so with all of them at every level. */
+COLIBRI_ASSEMBLY void colibri_rows_w4a8(const colibri_group_w4a8 *group)
 {
-#if COLIBRI_SAVED_W4A8
-    uint32_t next, word;
-    uint32_t *restrict pair = part; /* its register is free until the loop */
+    register const colibri_group_w4a8 *r0 __asm__("r0") = group;
     __asm__ __volatile__(
         "   .syntax unified\n"
-        "   push    {%[pair]}\n"
-        "   mov     %[word], r8\n"
-        "   push    {%[word]}\n"
-        "   mov     %[word], r9\n"
-        "   push    {%[word]}\n"
-        "   mov     %[word], r10\n"
-        "   push    {%[word]}\n"
-        "   mov     %[word], r11\n"
-        "   push    {%[word]}\n"
-        "   mov     r8, %[t]\n"
-        "   mov     r9, %[t]\n"
-        "   mov     r10, %[t]\n"
-        "   mov     r11, %[t]\n"
-        "   movs    %[t], %[pairs]\n"
-        "   adds    %[t], %[t], #64\n"
-        "   mov     r12, %[t]\n"
-        COLIBRI_GROUP_W4A8
-        "   ldr     %[pair], [sp, #16]\n"
-        "   mov     %[word], r8\n"
-        "   str     %[word], [%[pair], #0]\n"
-        "   mov     %[word], r9\n"
-        "   str     %[word], [%[pair], #4]\n"
-        "   mov     %[word], r10\n"
-        "   str     %[word], [%[pair], #8]\n"
-        "   mov     %[word], r11\n"
-        "   str     %[word], [%[pair], #12]\n"
-        "   pop     {%[word]}\n"
-        "   mov     r11, %[word]\n"
-        "   pop     {%[word]}\n"
-        "   mov     r10, %[word]\n"
-        "   pop     {%[word]}\n"
-        "   mov     r9, %[word]\n"
-        "   pop     {%[word]}\n"
-        "   mov     r8, %[word]\n"
-        "   pop     {%[pair]}"
-        : [w] "+l"(w), [pairs] "+l"(pairs), [pair] "+l"(pair), [next] "=&l"(next), [word] "=&l"(word), [t] "+l"(start)
-        : [mask] "l"(0x000F000F)
-        : "r12", "cc", "memory");
-#else
-    uint32_t part0 = start, part1 = start, part2 = start, part3 = start, pair, next, word, t;
-    __asm__(
-        "   .syntax unified\n"
-        COLIBRI_GROUP_W4A8
-        : [part0] "+h"(part0), [part1] "+h"(part1), [part2] "+h"(part2), [part3] "+h"(part3), [w] "+l"(w),
-          [pairs] "+l"(pairs), [pair] "=&l"(pair), [next] "=&l"(next), [word] "=&l"(word), [t] "=&l"(t)
-        : [mask] "l"(0x000F000F), [end] "h"(pairs + 16)
-        : "cc", "memory");
-    part[0] = part0;
-    part[1] = part1;
-    part[2] = part2;
-    part[3] = part3;
-#endif
+        COLIBRI_MACROS_W4A8
+        "   push    {r4-r7, lr}\n"
+        "   mov     r4, r8\n"
+        "   mov     r5, r9\n"
+        "   mov     r6, r10\n"
+        "   mov     r7, r11\n"
+        "   push    {r4-r7}\n"
+        "   ldm     r0!, {r1-r3}\n"
+        "   mov     r12, r1\n"
+        "   mov     lr, r2\n"
+        "   sub     sp, #4\n"
+        "   ldm     r0!, {r1, r4-r7}\n" /* end, start, apart, factors_apart, nibbles */
+        "   push    {r1, r4-r7}\n"
+        "   movs    r1, r7\n"
+        "   ldm     r0!, {r4-r7}\n"
+        "   push    {r4-r7}\n"
+        "   ldm     r0!, {r4-r7}\n"
+        "   push    {r4-r7}\n"
+        "   ldm     r0!, {r4-r7}\n"
+        "   push    {r4-r7}\n"
+        "   ldm     r0!, {r4-r7}\n"
+        "   push    {r4-r7}\n"
+        "1:\n"
+        "   ldr     r0, [sp, #68]\n"
+        "   mov     r8, r0\n"
+        "   mov     r9, r0\n"
+        "   mov     r10, r0\n"
+        "   mov     r11, r0\n"
+        COLIBRI_COLUMNS_W4A8
+        "   mov     r0, lr\n"
+        "   ldr     r2, [r0]\n"
+        "   ldr     r1, [sp, #76]\n"
+        "   add     lr, r1\n"
+        "   mov     r0, r12\n"
+        "   ldm     r0!, {r4-r7}\n"
+        "   sxtb    r1, r2\n"
+        "   colibri_sum r4, r8\n"
+        "   lsls    r1, r2, #16\n"
+        "   asrs    r1, r1, #24\n"
+        "   colibri_sum r5, r9\n"
+        "   lsls    r1, r2, #8\n"
+        "   asrs    r1, r1, #24\n"
+        "   colibri_sum r6, r10\n"
+        "   asrs    r1, r2, #24\n"
+        "   colibri_sum r7, r11\n"
+        "   mov     r0, r12\n"
+        "   stm     r0!, {r4-r7}\n"
+        "   mov     r12, r0\n"
+        "   ldr     r1, [sp, #72]\n"
+        "   adds    r3, r3, r1\n"
+        "   ldr     r1, [sp, #80]\n"
+        "   ldr     r2, [sp, #64]\n"
+        "   cmp     r0, r2\n"
+        "   beq     3f\n"
+        "   b       1b\n"
+        "3:\n"
+        "   add     sp, #88\n"
+        "   pop     {r4-r7}\n"
+        "   mov     r8, r4\n"
+        "   mov     r9, r5\n"
+        "   mov     r10, r6\n"
+        "   mov     r11, r7\n"
+        "   pop     {r4-r7}\n"
+        "   pop     {r1}\n"
+        "   mov     lr, r1\n"
+        "   .purgem colibri_add\n"
+        "   .purgem colibri_row\n"
+        "   .purgem colibri_rows\n"
+        "   .purgem colibri_sum"
+        : "+l"(r0)
+        :
+        : "r1", "r2", "r3", "r12", "cc", "memory");
 }
-
-#include "kernels/portable/pairs_dot_w4a8.h"
 
 #endif
