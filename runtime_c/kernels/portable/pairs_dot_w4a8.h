@@ -60,21 +60,21 @@ COLIBRI_INSIDE void colibri_pairs_w4a8(colibri_group_w4a8 *restrict group, const
 COLIBRI_SHARED void colibri_sums_w4a8(colibri_sum_w4a8 *restrict sums, const uint8_t *restrict w,
                                       const uint8_t *restrict factors, const int8_t *restrict x, int k, int n)
 {
+    volatile colibri_sum_w4a8 *const cleared = sums; /* or it would become a call of memset */
     for (int row = 0; row < n; row += COLIBRI_DOT_W4A8_ROWS) {
-        sums[row] = 0;
-        sums[row + 1] = 0;
-        sums[row + 2] = 0;
-        sums[row + 3] = 0;
+        cleared[row] = 0;
+        cleared[row + 1] = 0;
+        cleared[row + 2] = 0;
+        cleared[row + 3] = 0;
     }
-    colibri_group_w4a8 group = {
-        .sums = sums,
-        .factors = factors,
-        .w = w,
-        .end = sums + n,
-        .apart = (uint32_t)k * 2,
-        .factors_apart = (uint32_t)k / 8,
-        .nibbles = 0x000F000F,
-    };
+    colibri_group_w4a8 group;
+    group.sums = sums;
+    group.factors = factors;
+    group.w = w;
+    group.end = sums + n;
+    group.apart = (uint32_t)k * 2;
+    group.factors_apart = (uint32_t)k / 8;
+    group.nibbles = 0x000F000F;
     for (const int8_t *const end = x + k; x != end; x += 32) {
         colibri_pairs_w4a8(&group, x);
         colibri_rows_w4a8(&group);
