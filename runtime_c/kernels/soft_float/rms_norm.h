@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "kernels/portable/float32.h"
+#include "kernels/portable/shared.h"
 #include "kernels/portable/soft_float.h"
 
 /* x * x of an x from 2^-40 to below 2^60; bits of floats. */
@@ -15,7 +16,7 @@ static inline uint32_t colibri_soft_square(uint32_t x)
 }
 
 /* 1 / sqrt(mean(x^2) + eps). */
-static COLIBRI_APART float colibri_norm_factor(const float *restrict x, int width, float eps)
+COLIBRI_SHARED float colibri_norm_factor(const float *restrict x, int width, float eps)
 {
     uint32_t lane[8] = {0};
     bool unusual = false;

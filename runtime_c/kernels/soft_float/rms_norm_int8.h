@@ -31,9 +31,9 @@ static inline float colibri_norm_value(float x, float factor, float w)
 }
 
 /* y = the integers of x * factor * w, zero padded to stride. values: [width], overwritten. */
-static COLIBRI_APART void colibri_rms_norm_int8(int8_t *restrict y, float *restrict scale, float *restrict values,
-                                                const float *restrict x, const float *restrict w, int width, int stride,
-                                                float eps, float qmax)
+COLIBRI_SHARED void colibri_rms_norm_int8(int8_t *restrict y, float *restrict scale, float *restrict values,
+                                          const float *restrict x, const float *restrict w, int width, int stride,
+                                          float eps, float qmax)
 {
     const float factor = colibri_norm_factor(x, width, eps);
     const uint32_t factor_bits = (uint32_t)colibri_bits(factor);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "kernels/portable/router.h"
+#include "kernels/portable/shared.h"
 #include "kernels/portable/soft_dot_f32.h"
 
 /* The largest exponent of a row; 255 if an element is not finite. */
@@ -93,9 +94,9 @@ static inline int32_t colibri_route_least(const float *restrict scores, uint32_t
 
 /* index, weight: [k], as of `colibri_router` with renormalise. scores: [n], inputs: [width], overwritten. w: [n][width];
  * width up to 2^12. */
-static COLIBRI_APART void colibri_route(uint32_t *restrict index, float *restrict weight, float *restrict scores,
-                                        int32_t *restrict inputs, const float *restrict w, const float *restrict x,
-                                        uint32_t n, uint32_t width, uint32_t k)
+COLIBRI_SHARED void colibri_route(uint32_t *restrict index, float *restrict weight, float *restrict scores,
+                                  int32_t *restrict inputs, const float *restrict w, const float *restrict x, uint32_t n,
+                                  uint32_t width, uint32_t k)
 {
     const uint32_t of_w = colibri_route_exponent(w, n * width);
     const uint32_t of_x = colibri_route_exponent(x, width);
