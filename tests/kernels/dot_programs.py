@@ -44,7 +44,7 @@ BOARDS = {
     "armv6m": "raspberry-pi-pico",
     "armv7m": "stm32f205",
     "rv32im": "riscv-virt-rv32imac",
-    "soft_float": "microbit",
+    "soft_float": "raspberry-pi-pico",
     "rvv": "riscv-virt-rv64gcv",
     "wasm_simd128": "wasm32-simd128",
 }
