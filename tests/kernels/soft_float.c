@@ -11,6 +11,10 @@
 #include "kernels/soft_float/hidden_int8.h"
 #include "kernels/soft_float/rms_norm_int8.h"
 #include "kernels/soft_float/route.h"
+#include "kernels/soft_float/rows_int8.h"
+#include "kernels/soft_float/softmax_int8.h"
+/* These find what they call in the two above. */
+#include "kernels/portable/attention_int8.h"
 
 void test_soft_sqrt(float *y, const float *x, uint32_t count);
 
@@ -157,4 +161,19 @@ void test_soft_scale_row(float *y, const float *x, float factor, int32_t count);
 void test_soft_scale_row(float *y, const float *x, float factor, int32_t count)
 {
     colibri_soft_scale_row(y, x, factor, count);
+}
+
+void test_soft_attention_int8(float *out, const float *q, const float *k, const float *v, int8_t *keys,
+                              uint16_t *key_scales, int8_t *values, uint16_t *value_scales, int32_t *scores, int8_t *query,
+                              const float *sinks, int32_t position, int32_t heads, int32_t kv_heads, int32_t head_dim,
+                              int32_t capacity, bool chunked, float scale, float qmax);
+
+void test_soft_attention_int8(float *out, const float *q, const float *k, const float *v, int8_t *keys,
+                              uint16_t *key_scales, int8_t *values, uint16_t *value_scales, int32_t *scores, int8_t *query,
+                              const float *sinks, int32_t position, int32_t heads, int32_t kv_heads, int32_t head_dim,
+                              int32_t capacity, bool chunked, float scale, float qmax)
+{
+    colibri_attention_int8(out, q, k, v, keys, key_scales, values, value_scales, scores, query, sinks, (uint32_t)position,
+                           (uint32_t)heads, (uint32_t)kv_heads, (uint32_t)head_dim, (uint32_t)capacity, chunked, scale,
+                           qmax);
 }

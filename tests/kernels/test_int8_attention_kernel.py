@@ -49,6 +49,7 @@ def unwritten(states: dict[str, np.ndarray]) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.parametrize("kernel", ["attention_int8", "soft_attention_int8"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim", "window", "chunked", "sunk"),
@@ -60,10 +61,25 @@ def unwritten(states: dict[str, np.ndarray]) -> list[np.ndarray]:
         (2, 1, 24, 8, False, True),
         (2, 1, 32, 19, True, False),
         (3, 1, 12, 1, False, False),
+        (1, 1, 3, 0, False, False),
+        (2, 2, 6, 0, False, True),
+        (4, 2, 10, 13, True, False),
+        (2, 1, 31, 0, False, False),
+        (2, 2, 33, 9, False, True),
+        (2, 1, 64, 0, False, False),
+        (1, 1, 128, 0, False, False),
     ],
 )
 def test_attention(
-    kernels: Kernels, kind: str, heads: int, kv_heads: int, head_dim: int, window: int, chunked: bool, sunk: bool
+    kernels: Kernels,
+    kernel: str,
+    kind: str,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    window: int,
+    chunked: bool,
+    sunk: bool,
 ) -> None:
     length, width = 40, kv_heads * head_dim
     capacity = window or length
@@ -88,7 +104,7 @@ def test_attention(
         got = np.full(heads * head_dim, np.nan, F)
         one = [np.ascontiguousarray(x[position]) for x in inputs.values()]
         constants = *shape[:4], chunked, scale, float(query_max(head_dim))
-        kernels.call("attention_int8", got, *one, *memory, scores, query, sinks, position, *constants)
+        kernels.call(kernel, got, *one, *memory, scores, query, sinks, position, *constants)
         assert same_bits(got, run.floats["out"][position]), position
     for stored, state in zip(memory, states.values(), strict=True):
         assert stored.tobytes() == state[0].tobytes()
