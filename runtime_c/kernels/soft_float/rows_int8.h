@@ -99,18 +99,22 @@ COLIBRI_ASSEMBLY void colibri_sum_fours_int8(int32_t *restrict sums, const int32
     sums[3] = (int32_t)d;
 }
 #else
-/* Not left to the compiler: gcc for RV32 unrolls no loop of this kind at -O2. */
+/* Not left to the compiler: gcc for RV32 unrolls no loop of this kind at -O2, and where it may, it loads all four steps
+ * at once and lacks registers. */
+#define COLIBRI_STEP_INT8 __asm__ volatile("" : : : "memory");
 #define COLIBRI_COLUMN_INT8(i) \
     sum0 += x[i] * rows[i];    \
     sum1 += x[i] * row1[i];    \
     sum2 += x[i] * row2[i];    \
-    sum3 += x[i] * row3[i];
+    sum3 += x[i] * row3[i];    \
+    COLIBRI_STEP_INT8
 #define COLIBRI_POSITION_INT8(i)   \
     sum0 += weights[i] * rows[0];  \
     sum1 += weights[i] * rows[1];  \
     sum2 += weights[i] * rows[2];  \
     sum3 += weights[i] * rows[3];  \
-    rows += stride;
+    rows += stride;                \
+    COLIBRI_STEP_INT8
 
 /* sums[r] = x . row r of four; width: a multiple of 4. */
 COLIBRI_SHARED void colibri_dot_fours_int8(int32_t *restrict sums, const int8_t *restrict x,
