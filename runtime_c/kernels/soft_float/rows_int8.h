@@ -11,7 +11,8 @@
 #include "kernels/portable/shared.h"
 #include "kernels/portable/soft_multiply.h"
 
-#if defined(__thumb__) && !defined(__thumb2__)
+/* Clang keeps r7 as a frame pointer, and so has not the eight low registers that this needs. */
+#if defined(__thumb__) && !defined(__thumb2__) && !defined(__clang__)
 /* Four lines share an offset and a factor in low registers; their sums stand in high ones, which can be added to. */
 #define COLIBRI_LINE_INT8(line, sum)   \
     "   ldrsb   %[t], [%[" line "], %[o]]\n" \
