@@ -126,7 +126,7 @@ static COLIBRI_APART void colibri_soft_scale_row(float *y, const float *x, float
     /* Exponents of x for which neither it nor the product is anything but a normal number. */
     const uint32_t least = other < 127 ? 128 - other : 1;
     const uint32_t behind = other > 125 ? 380 - other : 255;
-    const uint32_t usual = (other - 1 < 254) & (behind > least) ? behind - least : 0;
+    const uint32_t usual = other - 1 < 254 && behind > least ? behind - least : 0;
     for (int i = 0; i < count; i++) {
         const uint32_t a = (uint32_t)colibri_bits(x[i]);
         if ((a << 1 >> 24) - least < usual) {

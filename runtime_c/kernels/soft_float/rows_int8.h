@@ -11,8 +11,8 @@
 #include "kernels/portable/shared.h"
 #include "kernels/portable/soft_multiply.h"
 
-/* Clang keeps r7 as a frame pointer, and so has not the eight low registers that this needs. */
-#if defined(__thumb__) && !defined(__thumb2__) && !defined(__clang__)
+/* Clang, and gcc that does not optimise, keep r7 as a frame pointer and have not the eight low registers that this needs. */
+#if defined(__thumb__) && !defined(__thumb2__) && !defined(__clang__) && defined(__OPTIMIZE__)
 /* Four lines share an offset and a factor in low registers; their sums stand in high ones, which can be added to. */
 #define COLIBRI_LINE_INT8(line, sum)   \
     "   ldrsb   %[t], [%[" line "], %[o]]\n" \
@@ -20,7 +20,16 @@
     "   add     " sum ", %[t]\n"
 #define COLIBRI_LINES_INT8 \
     COLIBRI_LINE_INT8("a", "r8") COLIBRI_LINE_INT8("b", "r9") COLIBRI_LINE_INT8("c", "r10") COLIBRI_LINE_INT8("d", "r11")
+
+/* High registers are saved here, since gcc that optimises for size saves none that is named as overwritten. */
+#define COLIBRI_SAVE_INT8(register)     \
+    "   mov     %[t], " register "\n"   \
+    "   push    {%[t]}\n"
+#define COLIBRI_RESTORE_INT8(register)  \
+    "   pop     {%[t]}\n"               \
+    "   mov     " register ", %[t]\n"
 #define COLIBRI_NO_SUMS        \
+    COLIBRI_SAVE_INT8("r8") COLIBRI_SAVE_INT8("r9") COLIBRI_SAVE_INT8("r10") COLIBRI_SAVE_INT8("r11") \
     "   movs    %[t], #0\n"    \
     "   mov     r8, %[t]\n"    \
     "   mov     r9, %[t]\n"    \
@@ -30,7 +39,8 @@
     "   mov     %[a], r8\n"    \
     "   mov     %[b], r9\n"    \
     "   mov     %[c], r10\n"   \
-    "   mov     %[d], r11\n"
+    "   mov     %[d], r11\n"   \
+    COLIBRI_RESTORE_INT8("r11") COLIBRI_RESTORE_INT8("r10") COLIBRI_RESTORE_INT8("r9") COLIBRI_RESTORE_INT8("r8")
 
 /* sums[r] = x . row r of four; width: a multiple of 4, not 0. */
 COLIBRI_ASSEMBLY void colibri_dot_fours_int8(int32_t *restrict sums, const int8_t *restrict x,
@@ -57,7 +67,7 @@ COLIBRI_ASSEMBLY void colibri_dot_fours_int8(int32_t *restrict sums, const int8_
         COLIBRI_SUMS
         : [a] "+l"(a), [b] "+l"(b), [c] "+l"(c), [d] "+l"(d), [o] "+l"(o), [factor] "=&l"(factor), [t] "=&l"(t)
         : [x] "l"(x)
-        : "r8", "r9", "r10", "r11", "cc", "memory");
+        : "cc", "memory");
     sums[0] = (int32_t)a;
     sums[1] = (int32_t)b;
     sums[2] = (int32_t)c;
@@ -93,7 +103,7 @@ COLIBRI_ASSEMBLY void colibri_sum_fours_int8(int32_t *restrict sums, const int32
         : [a] "+l"(a), [b] "+l"(b), [c] "+l"(c), [d] "+l"(d), [o] "+l"(o), [factor] "+l"(factor), [t] "=&l"(t),
           [x] "+l"(weights)
         :
-        : "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+        : "r12", "lr", "cc", "memory");
     sums[0] = (int32_t)a;
     sums[1] = (int32_t)b;
     sums[2] = (int32_t)c;
