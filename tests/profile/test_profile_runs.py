@@ -52,7 +52,7 @@ def assert_sums(cost: PositionCost) -> None:
 
 
 # What of the model depends on data without an FPU.
-SOFT = {"colibri_dot_f32", "colibri_rare_product", "colibri_rare_sum", "colibri_soft_add", "colibri_soft_times"}
+SOFT = {"colibri_dot_f32", "colibri_rare_product", "colibri_rare_sum", "colibri_soft_add", "colibri_soft_scale_row"}
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 #include "kernels/portable/float32.h"
+#include "kernels/portable/shared.h"
 
 static inline uint32_t colibri_soft_significand(uint32_t x)
 {
@@ -118,7 +119,7 @@ static inline float colibri_soft_multiply(float x, float y)
 }
 
 /* y = x * factor; y may be x. */
-static COLIBRI_APART void colibri_soft_scale_row(float *y, const float *x, float factor, int count)
+COLIBRI_SHARED void colibri_soft_scale_row(float *y, const float *x, float factor, int count)
 {
     const uint32_t b = (uint32_t)colibri_bits(factor);
     const uint32_t other = b << 1 >> 24;
