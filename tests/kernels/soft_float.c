@@ -15,6 +15,8 @@
 #include "kernels/soft_float/softmax_int8.h"
 /* These find what they call in the two above. */
 #include "kernels/portable/attention_int8.h"
+#include "kernels/portable/latent_attention_int8.h"
+#include "kernels/portable/state_attention_int8.h"
 
 void test_soft_sqrt(float *y, const float *x, uint32_t count);
 
@@ -176,4 +178,32 @@ void test_soft_attention_int8(float *out, const float *q, const float *k, const 
     colibri_attention_int8(out, q, k, v, keys, key_scales, values, value_scales, scores, query, sinks, (uint32_t)position,
                            (uint32_t)heads, (uint32_t)kv_heads, (uint32_t)head_dim, (uint32_t)capacity, chunked, scale,
                            qmax);
+}
+
+void test_soft_latent_attention_int8(float *out, const float *q, const float *q_rope, const float *latent,
+                                     const float *k_rope, int8_t *latents, uint16_t *latent_scales, int8_t *keys,
+                                     uint16_t *key_scales, int32_t *scores, int8_t *query, uint32_t position,
+                                     uint32_t heads, uint32_t rank, uint32_t rope_dim, float scale, float qmax);
+
+void test_soft_latent_attention_int8(float *out, const float *q, const float *q_rope, const float *latent,
+                                     const float *k_rope, int8_t *latents, uint16_t *latent_scales, int8_t *keys,
+                                     uint16_t *key_scales, int32_t *scores, int8_t *query, uint32_t position,
+                                     uint32_t heads, uint32_t rank, uint32_t rope_dim, float scale, float qmax)
+{
+    colibri_latent_attention_int8(out, q, q_rope, latent, k_rope, latents, latent_scales, keys, key_scales, scores, query,
+                                  position, heads, rank, rope_dim, scale, qmax);
+}
+
+void test_soft_state_attention_int8(float *out, const float *q, const int8_t *keys, const uint16_t *key_scales,
+                                    const int8_t *values, const uint16_t *value_scales, int32_t *scores, int8_t *query,
+                                    const float *bias, uint32_t bias_stride, uint32_t count, uint32_t heads,
+                                    uint32_t head_dim, float scale, float qmax);
+
+void test_soft_state_attention_int8(float *out, const float *q, const int8_t *keys, const uint16_t *key_scales,
+                                    const int8_t *values, const uint16_t *value_scales, int32_t *scores, int8_t *query,
+                                    const float *bias, uint32_t bias_stride, uint32_t count, uint32_t heads,
+                                    uint32_t head_dim, float scale, float qmax)
+{
+    colibri_state_attention_int8(out, q, keys, key_scales, values, value_scales, scores, query, bias, bias_stride, count,
+                                 heads, head_dim, scale, qmax);
 }

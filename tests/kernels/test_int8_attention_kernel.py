@@ -110,9 +110,10 @@ def test_attention(
         assert stored.tobytes() == state[0].tobytes()
 
 
+@pytest.mark.parametrize("soft", ["", "soft_"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("heads", "rank", "rope_dim"), [(1, 1, 2), (4, 16, 8), (3, 9, 6), (2, 512, 64)])
-def test_latent_attention(kernels: Kernels, kind: str, heads: int, rank: int, rope_dim: int) -> None:
+def test_latent_attention(kernels: Kernels, soft: str, kind: str, heads: int, rank: int, rope_dim: int) -> None:
     length = 21
     widths = {"q": heads * rank, "q_rope": heads * rope_dim, "latent": rank, "k_rope": rope_dim}
     inputs = {name: rows(kind, length, width, seed) for seed, (name, width) in enumerate(widths.items())}
@@ -131,18 +132,19 @@ def test_latent_attention(kernels: Kernels, kind: str, heads: int, rank: int, ro
         got = np.full(heads * rank, np.nan, F)
         one = [np.ascontiguousarray(x[position]) for x in inputs.values()]
         sizes = position, heads, rank, rope_dim
-        kernels.call("latent_attention_int8", got, *one, *memory, scores, query, *sizes, scale, float(qmax))
+        kernels.call(f"{soft}latent_attention_int8", got, *one, *memory, scores, query, *sizes, scale, float(qmax))
         assert same_bits(got, run.floats["out"][position]), position
     for stored, state in zip(memory, states.values(), strict=True):
         assert stored.tobytes() == state[0].tobytes()
 
 
+@pytest.mark.parametrize("soft", ["", "soft_"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reach", list(Reach))
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(("heads", "head_dim", "source"), [(1, 2, 1), (3, 5, 8), (2, 16, 31)])
 def test_state_attention(
-    kernels: Kernels, kind: str, reach: Reach, biased: bool, heads: int, head_dim: int, source: int
+    kernels: Kernels, soft: str, kind: str, reach: Reach, biased: bool, heads: int, head_dim: int, source: int
 ) -> None:
     length, capacity, width = 19, 32, heads * head_dim
     shape = heads, head_dim, capacity, float(F(0.7)), StateType.I8, reach
@@ -166,7 +168,7 @@ def test_state_attention(
         count = source if reach is Reach.SOURCE else position + 1
         begin = np.ascontiguousarray(bias.reshape(-1)[capacity - 1 - position :]) if biased else None
         sizes = op.distances, count, heads, head_dim, 0.7, float(query_max(head_dim))
-        kernels.call("state_attention_int8", got, q[position], *memory, scores, query, begin, *sizes)
+        kernels.call(f"{soft}state_attention_int8", got, q[position], *memory, scores, query, begin, *sizes)
         assert same_bits(got, run.floats["out"][position]), position
 
 

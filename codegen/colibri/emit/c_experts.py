@@ -128,7 +128,7 @@ def hidden_from_sums(op: Experts, c: CScope, x: str, x_scale: str) -> list[str]:
     """
     c.kernel("hidden_int8")
     q, layouts = c.quantised(f"expert_hidden_{op.hidden_kind}"), c.expert()
-    up, gate = c.integers("expert_hidden"), c.integers("expert_gate")
+    up, gate = c.integers("expert_hidden_sums"), c.integers("expert_gate_sums")
     lines, scales = [], {}
     for part, sums in (("gate", gate), ("up", up)):
         layout, own = layouts[part].layout, at("expert", layouts[part].offset)

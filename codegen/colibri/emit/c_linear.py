@@ -35,7 +35,8 @@ def linear_sums(c: CScope, layout: MatrixLayout, kind: BufferKind) -> str:
         body = [f"colibri_{stem.replace('dot_', 'sums_')}(sums, {weights}, x, {layout.padded_k}, {n});"]
     else:
         before, steps, _ = _sum_steps(c, layout, kind, c.once, layout.padded_k)
-        copies = [f"for (int i = 0; i < {row_count(c, layout)}; i++) {{", "    sums[n + i] = sum[i];", "}"]
+        count = row_count(c, layout) if c.whole_tiles(layout) else f"({row_count(c, layout)})"
+        copies = [f"for (int i = 0; i < {count}; i++) {{", "    sums[n + i] = sum[i];", "}"]
         body = [*before, *c.loop_over("int", "n", n, layout.tile_rows)]
         body += [*(f"    {line}" for line in [f"int32_t sum[{layout.tile_rows}];", *steps, *copies]), "}"]
     return c.instance(

@@ -20,15 +20,18 @@ _MOST_INPUTS = 1 << 12  # of a router, see `soft_float/route.h`
 def estimate_ops(graph: Graph, kernels: KernelSet) -> Graph:
     """The graph with those ops marked, or made one, for which a board has kernels that estimate."""
     ops = [_marked(graph, op, kernels) for op in graph.ops]
-    return replace(graph, ops=_with_quantised_norms(ops) if kernels.has(NORM) else ops)
+    if not kernels.has(NORM):
+        return replace(graph, ops=ops)
+    encoder = _with_quantised_norms(ops[: graph.encoder], ops[graph.encoder :])
+    return replace(graph, ops=[*encoder, *_with_quantised_norms(ops[graph.encoder :], [])], encoder=len(encoder))
 
 
-def _with_quantised_norms(ops: list[Op]) -> list[Op]:
-    """The ops, each norm that only the quantiser behind it reads being one with it."""
+def _with_quantised_norms(ops: list[Op], behind: list[Op]) -> list[Op]:
+    """The ops, each norm that only the quantiser next to it reads being one with it; others may read behind them."""
     made: list[Op] = []
     for index, op in enumerate(ops):
         norm = made[-1] if made else None
-        if isinstance(op, Quantise) and isinstance(norm, RmsNorm) and _alone(norm, op, ops[index + 1 :]):
+        if isinstance(op, Quantise) and isinstance(norm, RmsNorm) and _alone(norm, op, [*ops[index + 1 :], *behind]):
             made[-1] = QuantisedNorm(norm.layer, norm.part, norm, op)
         else:
             made.append(op)

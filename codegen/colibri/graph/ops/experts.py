@@ -89,12 +89,12 @@ class Experts(Op):
         rows = 0 if self.grouped else 1
         if self.shared and not self.grouped:
             return self._shared_scratch()
-        made = BufferKind.INT32 if self.estimated else BufferKind.FLOAT
-        buffers = [Buffer("expert_hidden", made, self.hidden, rows)]
+        kind, sums = (BufferKind.INT32, "_sums") if self.estimated else (BufferKind.FLOAT, "")
+        buffers = [Buffer(f"expert_hidden{sums}", kind, self.hidden, rows)]
         if self.grouped:
             buffers.append(Buffer("expert_slots", BufferKind.INT32, 1))
         if self.gated:
-            buffers.append(Buffer("expert_gate", made, self.hidden, rows))
+            buffers.append(Buffer(f"expert_gate{sums}", kind, self.hidden, rows))
         if self.weigh_input:
             width = self.width if self.input_kind is BufferKind.FLOAT else 1
             buffers.append(Buffer("expert_input", BufferKind.FLOAT, width, fixed_rows=1))
