@@ -82,7 +82,8 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimate(colibri_hidden_row *restrict row
     const uint32_t gate_exponent = colibri_row_number(&g, gate, gate_scale, grouped);
     const uint32_t up_exponent = colibri_row_number(&u, up, up_scale, grouped);
     /* From 2^-60; up to 2^34, and gates below 44, which have less than 2^6 octaves. */
-    row->unusual |= (gate_exponent - 67) | (259 - (octaves >> 23) - gate_exponent) | (up_exponent - 67) | (160 - up_exponent);
+    row->unusual |=
+        (gate_exponent - 67) | (259 - (octaves >> 23) - gate_exponent) | (up_exponent - 67) | (160 - up_exponent);
     row->unusual |= grouped ? 0 - ((gate | up) >> 24) : 0;
 
     uint32_t value;
@@ -112,7 +113,8 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimates(float *restrict values, const c
         const uint32_t up_scale = grouped ? (uint32_t)up->upper[i] << 16 : (uint32_t)colibri_bits(up->scale[i]);
         const int32_t gate_sum = gate->sums[i];
         const int32_t up_sum = up->sums[i];
-        const uint32_t estimate = colibri_hidden_estimate(&row, gate_sum, gate_scale, up_sum, up_scale, octaves, grouped);
+        const uint32_t estimate =
+            colibri_hidden_estimate(&row, gate_sum, gate_scale, up_sum, up_scale, octaves, grouped);
         row.most = estimate > row.most ? estimate : row.most;
         values[i] = colibri_from_bits((int32_t)(estimate | ((uint32_t)(gate_sum ^ up_sum) & 0x80000000u)));
     }
@@ -120,7 +122,8 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimates(float *restrict values, const c
 }
 
 /* A value as the contract has it. */
-COLIBRI_SHARED float colibri_hidden_value(const colibri_row_sums *up, const colibri_row_sums *gate, int i, float x_scale)
+COLIBRI_SHARED float colibri_hidden_value(const colibri_row_sums *up, const colibri_row_sums *gate, int i,
+                                          float x_scale)
 {
     const float active = colibri_row_value(gate->sums[i], gate->scale, gate->upper, i, x_scale);
     float value = colibri_row_value(up->sums[i], up->scale, up->upper, i, x_scale);

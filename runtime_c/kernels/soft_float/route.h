@@ -95,8 +95,8 @@ static inline int32_t colibri_route_least(const float *restrict scores, uint32_t
 /* index, weight: [k], as of `colibri_router` with renormalise. scores: [n], inputs: [width], overwritten. w: [n][width];
  * width up to 2^12. */
 COLIBRI_SHARED void colibri_route(uint32_t *restrict index, float *restrict weight, float *restrict scores,
-                                  int32_t *restrict inputs, const float *restrict w, const float *restrict x, uint32_t n,
-                                  uint32_t width, uint32_t k)
+                                  int32_t *restrict inputs, const float *restrict w, const float *restrict x,
+                                  uint32_t n, uint32_t width, uint32_t k)
 {
     const uint32_t of_w = colibri_route_exponent(w, n * width);
     const uint32_t of_x = colibri_route_exponent(x, width);

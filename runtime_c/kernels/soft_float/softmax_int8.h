@@ -47,7 +47,8 @@ COLIBRI_SHARED void colibri_store_int8(int8_t *restrict y, uint16_t *restrict sc
     *scale = (uint16_t)(up >> 16);
     const uint32_t bits = (uint32_t)colibri_bits(inverse);
     for (uint32_t i = 0; i < width; i++) {
-        y[i] = (int8_t)(bits != 0 ? colibri_soft_scale(x[i], bits, 127.0f) : colibri_nearest_scaled(x[i] * inverse, 127.0f));
+        y[i] = (int8_t)(bits != 0 ? colibri_soft_scale(x[i], bits, 127.0f)
+                                  : colibri_nearest_scaled(x[i] * inverse, 127.0f));
     }
 }
 
@@ -86,7 +87,8 @@ COLIBRI_SHARED colibri_softmax_int8 colibri_weights_int8(int32_t *restrict score
         if (x < 24u << 27) { /* else the term is 0 */
             const uint16_t scale = scales[i * stride];
             const uint32_t term = colibri_exp2_int(x);
-            weight = colibri_shift_unsigned(term * (uint32_t)colibri_scale_int(scale), power - colibri_scale_power(scale));
+            weight =
+                colibri_shift_unsigned(term * (uint32_t)colibri_scale_int(scale), power - colibri_scale_power(scale));
             total += term;
             if (total < term) {
                 total_carry++;
