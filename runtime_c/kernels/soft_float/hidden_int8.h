@@ -55,7 +55,7 @@ COLIBRI_INSIDE uint32_t colibri_hidden_sigmoid(uint32_t *restrict sigmoid, uint3
     const uint32_t g = significand >> 16;
     const uint32_t factor = colibri_soft_significand(octaves) >> 8;
     const uint32_t product = g * factor + ((significand >> 8 & 0xFF) * factor >> 8) + (g * (octaves & 0xFF) >> 8);
-    const uint32_t x = product >> colibri_soft_least(260 - exponent - (octaves >> 23), 31);
+    const uint32_t x = product >> (colibri_soft_least(260 - exponent - (octaves >> 23), 31) & 31); /* unusual: any */
     const uint32_t n = x >> 24;
     const uint32_t p = colibri_exp2_part((x >> 9) & 0x7FFF);
     const uint32_t reciprocal = colibri_soft_reciprocal(0x10000 + (p >> colibri_soft_least(n, 31)));
