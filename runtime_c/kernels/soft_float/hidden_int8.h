@@ -2,8 +2,8 @@
  *
  * Of a row only the largest value and the integers are part of the model, so few values are ever computed as floats. An
  * estimate in integers, of a known error, says which ones may be the largest, and between which bounds an integer lies.
- * Where that does not decide, for a few in a hundred, the value is computed as the contract has it; so are whole rows with
- * a gate of 44 or more, with sums or scales of no usual size, or with no value above 2^-60.
+ * Where that does not decide, for a few in a hundred, the value is computed as the contract has it; so are whole rows
+ * with a gate of 44 or more, with sums or scales of no usual size, or with no value above 2^-60.
  */
 #ifndef COLIBRI_HIDDEN_INT8_H
 #define COLIBRI_HIDDEN_INT8_H
@@ -46,8 +46,8 @@ static inline uint32_t colibri_soft_reciprocal(uint32_t x)
 #endif
 }
 
-/* sigmoid(gate * x_scale) * 2^(16 + n), with a relative error below 2^-12; returns n. gate: significand * 2^(exponent - 158).
- * octaves: x_scale times log2(e), the bits of a float. minus: the sign of gate as a mask. */
+/* sigmoid(gate * x_scale) * 2^(16 + n), with a relative error below 2^-12; returns n. gate: significand *
+ * 2^(exponent - 158). octaves: x_scale times log2(e), the bits of a float. minus: the sign of gate as a mask. */
 COLIBRI_INSIDE uint32_t colibri_hidden_sigmoid(uint32_t *restrict sigmoid, uint32_t significand, uint32_t exponent,
                                                uint32_t minus, uint32_t octaves)
 {
@@ -65,8 +65,8 @@ COLIBRI_INSIDE uint32_t colibri_hidden_sigmoid(uint32_t *restrict sigmoid, uint3
     return n & minus;
 }
 
-/* |silu(gate) * up|, with a relative error below 2^-12, as the bits of a float in units of the square of x_scale; 0 for what
- * is below 2^-126. */
+/* |silu(gate) * up|, with a relative error below 2^-12, as the bits of a float in units of the square of x_scale; 0 for
+ * what is below 2^-126. */
 COLIBRI_INSIDE uint32_t colibri_hidden_estimate(colibri_hidden_row *restrict row, int32_t gate_sum, uint32_t gate_scale,
                                                 int32_t up_sum, uint32_t up_scale, uint32_t octaves, bool grouped)
 {
