@@ -16,6 +16,14 @@ def test_short_lines_comments_and_macros_stay(line: str) -> None:
     assert wrap(line) == [line]
 
 
+def test_an_argument_that_is_pointed_at_is_no_comment() -> None:
+    line = "f(" + "first, " * 18 + "*second, " + "third, " * 18 + "last);"
+    assert max(map(len, wrap(line))) <= WIDTH
+    assert any(
+        piece.lstrip().startswith("*second") for piece in wrap("f(" + "x" * 110 + ", *second" + ", third" * 20 + ");")
+    )
+
+
 @given(
     names=WORDS, name=st.sampled_from(["f", "colibri_kernel_of_this_name", "static void g"]), indent=st.integers(0, 12)
 )

@@ -23,7 +23,7 @@ def wrap(line: str, width: int = WIDTH, open_before: tuple[int, ...] = ()) -> li
     >>> wrap("    call(first, second);", 18)
     ['    call(first,', '         second);']
     """
-    if len(line) <= width or line.lstrip().startswith(("/*", "*", "#")):
+    if len(line) <= width or line.lstrip().startswith(("/*", "* ", "*/", "#")):
         return [line]
     open_at = list(open_before)
     best: tuple[int, tuple[int, ...]] | None = None
