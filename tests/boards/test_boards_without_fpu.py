@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from board_packages import ORACLE, Make
+from make_bad import CONFIG, tiny_mixtral, write_checkpoint
 from small_models import write_mixtral
 from test_model_families import MODELS
 
@@ -48,6 +50,19 @@ def test_odd_shapes_have_their_bits(scheme: str, board: str, tmp_path: Path, mak
     checkpoint = write_mixtral(tmp_path / "model", **config)
     options = Options(Scheme.parse(scheme), StateType.I8, prefill=3, context=12)
     has_its_bits(checkpoint, board, options, make)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("scheme", ["w8a8", "w4a8"])
+def test_hidden_values_that_are_no_numbers(scheme: str, board: str, tmp_path: Path, make: Make) -> None:
+    """A gate of 0 times an up value that overflows."""
+    arrays = tiny_mixtral(CONFIG, 20)
+    for name in list(arrays):
+        if name.endswith(("w1.weight", "w3.weight")):
+            arrays[name] = np.array(arrays[name], np.float32)
+            arrays[name][0] *= 0 if "w1" in name else 1e38 / np.abs(arrays[name][0]).max()
+    write_checkpoint(tmp_path / "model", CONFIG, arrays)
+    has_its_bits(tmp_path / "model", board, Options(Scheme.parse(scheme), context=12), make)
 
 
 @pytest.mark.parametrize("board", BOARDS)

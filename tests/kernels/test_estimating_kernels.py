@@ -73,6 +73,11 @@ def rows_of_sums(rng: np.random.Generator, count: int, width: int) -> Iterator[t
         elif kind == 14:  # all nearly the largest
             gate, scales[:], x_scale = rng.integers(1 << 14, 1 << 16, width).astype(np.int32), F(2.0**-8), F(2.0**-6)
             up = np.rint(2.0**21 / silu((gate * 2.0**-14).astype(F))).astype(np.int32)
+        elif kind == 15:  # 0 times what overflows is no number, and so the least integer
+            gate[0] = 0
+            scales[1, 0], up[0] = F((2.0**120, np.inf, np.nan)[row // 16 % 3]), 1 << 20
+            if row // 48 % 2:
+                gate, up, scales = up, gate, scales[::-1].copy()
         yield gate, up, scales[0], scales[1], x_scale
 
 
@@ -132,7 +137,10 @@ def rows_to_norm(rng: np.random.Generator, width: int) -> Iterator[tuple[np.ndar
         elif kind == 5:
             x[rng.integers(width)] = (np.inf, -np.inf, np.nan, 1e-45, -0.0)[row // 10 % 5]
         elif kind == 6:
-            w *= F((1e-40, 1e-12, 1e12, 1e38)[row // 10 % 4])
+            if row // 40 % 2:  # 0 times infinity
+                x[0], w[0] = 0, (np.inf, np.nan)[row // 80 % 2]
+            else:
+                w *= F((1e-40, 1e-12, 1e12, 1e38)[row // 10 % 4])
         elif kind == 7:
             x[:] = 0
         elif kind == 8:
@@ -165,6 +173,19 @@ def test_norm_and_quantised_norm(kernels: Kernels, width: int, eps: float) -> No
         assert same_bits(scale, want_scale)
 
 
+def test_sum_of_squares_of_a_wide_row_that_overflows(kernels: Kernels) -> None:
+    width = 4096
+    op = RmsNorm(None, "", slot="w", x="x", out="y", weight="w", width=width, eps=1e-5)
+    w = np.ones(width, F)
+    for largest in (float.fromhex("0x1.fffffep55"), float.fromhex("0x1.fffffep59"), 2.0**61):
+        x = np.full(width, largest, F)
+        run = reference_run({"w": Vector(w)}, floats={"x": x[None]})
+        op.reference(run)
+        got = np.empty((1, width), F)
+        kernels.call("soft_rms_norm", got, x, w, width, 1e-5)
+        assert same_bits(got, run.floats["y"])
+
+
 # ---- routers ----
 
 
@@ -190,6 +211,9 @@ def routers(rng: np.random.Generator, n: int, width: int) -> Iterator[tuple[np.n
             w[rng.integers(n), rng.integers(width)] = (np.inf, np.nan, 3e38)[row // 10 % 3]
         elif kind == 8:
             w[:], x[:] = 0, 0
+            if row // 10 % 2:  # no magnitude on one side, a large one on the other
+                w[:] = np.where(rng.random(w.shape) < 0.5, F(-0.0), F(0.0))
+                x[:] = F(2.0**80)
         elif kind == 9:  # all of one sign: floats round most
             w, x = np.abs(w[:1] + rng.standard_normal((n, 1)).astype(F) * F(1e-6)), np.abs(x)
         yield np.ascontiguousarray(w), x

@@ -3,7 +3,7 @@
  * Of a row only the largest value and the integers are part of the model, so few values are ever computed as floats. An
  * estimate in integers, of a known error, says which ones may be the largest, and between which bounds an integer lies.
  * Where that does not decide, for a few in a hundred, the value is computed as the contract has it; so are whole rows
- * with a gate of 44 or more, with sums or scales of no usual size, or with no value above 2^-60.
+ * with a gate of 88 or more, with sums or scales of no usual size, or with no value above 2^-60.
  */
 #ifndef COLIBRI_HIDDEN_INT8_H
 #define COLIBRI_HIDDEN_INT8_H
@@ -74,6 +74,8 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimate(colibri_hidden_row *restrict row
     const uint32_t gate = ((uint32_t)gate_sum ^ minus) - minus;
     const uint32_t up_minus = -((uint32_t)up_sum >> 31);
     const uint32_t up = ((uint32_t)up_sum ^ up_minus) - up_minus;
+    /* Also of a sum of 0, which times infinity is no number. */
+    row->unusual |= (200 - (gate_scale >> 23)) | (200 - (up_scale >> 23));
     if ((gate == 0) | (up == 0)) {
         return 0;
     }
@@ -81,7 +83,7 @@ COLIBRI_INSIDE uint32_t colibri_hidden_estimate(colibri_hidden_row *restrict row
     uint32_t u;
     const uint32_t gate_exponent = colibri_row_number(&g, gate, gate_scale, grouped);
     const uint32_t up_exponent = colibri_row_number(&u, up, up_scale, grouped);
-    /* From 2^-60; up to 2^34, and gates below 44, which have less than 2^6 octaves. */
+    /* From 2^-60; up to 2^34, and gates below 88, which have less than 2^7 octaves. */
     row->unusual |=
         (gate_exponent - 67) | (259 - (octaves >> 23) - gate_exponent) | (up_exponent - 67) | (160 - up_exponent);
     row->unusual |= grouped ? 0 - ((gate | up) >> 24) : 0;

@@ -9,7 +9,7 @@
 #include "kernels/portable/shared.h"
 #include "kernels/portable/soft_float.h"
 
-/* x * x of an x from 2^-40 to below 2^60; bits of floats. */
+/* x * x of an x from 2^-40 to below 2^56; bits of floats. */
 static inline uint32_t colibri_soft_square(uint32_t x)
 {
     return colibri_soft_rounded_product(x, x) + (2 * (x >> 23) - 128) * 0x800000;
@@ -22,7 +22,7 @@ COLIBRI_SHARED float colibri_norm_factor(const float *restrict x, int width, flo
     bool unusual = false;
     for (int i = 0; i < width; i++) {
         const uint32_t magnitude = (uint32_t)colibri_bits(x[i]) << 1;
-        if (magnitude - 0x57000000u < 0x64000000u) {
+        if (magnitude - 0x57000000u < 0x60000000u) {
             lane[i & 7] = colibri_soft_plus(lane[i & 7], colibri_soft_square(magnitude >> 1));
         } else {
             unusual |= magnitude != 0;

@@ -14,6 +14,7 @@
 /* |x * w|, bits of floats, with a relative error below 2^-13; unusual: its sign is set where that is not so. */
 static inline uint32_t colibri_norm_estimate(uint32_t x, uint32_t w, uint32_t *restrict unusual)
 {
+    *unusual |= 254 - colibri_soft_exponent(w); /* also where x is 0, which times infinity is no number */
     if ((x << 1 == 0) | (w << 1 == 0)) {
         return 0;
     }

@@ -102,7 +102,7 @@ COLIBRI_SHARED void colibri_route(uint32_t *restrict index, float *restrict weig
     const uint32_t of_x = colibri_route_exponent(x, width);
     int32_t least = INT32_MIN;
     /* No float overflows then, and what is rounded as a denormal is far below a unit. */
-    const bool tame = (of_w < 255) & (of_x < 255) & (of_w + of_x - 200 < 140);
+    const bool tame = (of_w - 15 < 240) & (of_x - 15 < 240) & (of_w + of_x - 200 < 140);
     if (tame) {
         const uint32_t apart = colibri_route_sums(scores, inputs, w, of_w, x, of_x, n, width);
         least = colibri_route_least(scores, n, k) - (int32_t)apart;
