@@ -1,4 +1,4 @@
-/* estimate.h: values that only a quantiser reads, from integer sums, with a known error.
+/* estimate.h: what kernels share that estimate, with a known error, values which only a quantiser reads.
  */
 #ifndef COLIBRI_ESTIMATE_H
 #define COLIBRI_ESTIMATE_H
@@ -46,15 +46,34 @@ static inline float colibri_row_value(int32_t sum, const float *scale, const uin
     return value;
 }
 
-/* The nearest integer, up to 127, of an estimate times a multiplier, both bits of floats; false where the error leaves two. */
-static inline bool colibri_sure_nearest(uint32_t *restrict nearest, uint32_t estimate, uint32_t multiplier)
+/* Whether a value may be the largest, given estimates of it and of the largest magnitude, that one as the bits of a float. */
+static inline bool colibri_may_be_largest(float estimate, uint32_t most)
 {
+    return ((uint32_t)colibri_bits(estimate) & 0x7FFFFFFF) > most - COLIBRI_NEAR;
+}
+
+/* The nearest integer, up to 127, of an estimate times a multiplier, bits of a float; false where the error leaves two. */
+static inline bool colibri_quantise_estimate(int8_t *restrict y, float estimate, uint32_t multiplier)
+{
+    const uint32_t bits = (uint32_t)colibri_bits(estimate);
+    const uint32_t magnitude = bits & 0x7FFFFFFF;
+    const uint32_t minus = -(bits >> 31);
     /* In units of 2^-20, its relative error below 2^-11. */
-    const uint32_t product = ((estimate >> 8 & 0x7FFF) | 0x8000) * (colibri_soft_significand(multiplier) >> 8);
-    const uint32_t value = product >> colibri_soft_least(264 - (estimate >> 23) - (multiplier >> 23), 31);
+    const uint32_t product = ((magnitude >> 8 & 0x7FFF) | 0x8000) * (colibri_soft_significand(multiplier) >> 8);
+    const uint32_t value = product >> colibri_soft_least(264 - (magnitude >> 23) - (multiplier >> 23), 31);
     const uint32_t error = (value >> 11) + 2;
-    *nearest = (value + 0x80000 + error) >> 20;
-    return *nearest == (value + 0x80000 - error) >> 20;
+    const uint32_t nearest = (value + 0x80000 + error) >> 20;
+    *y = (int8_t)((nearest ^ minus) - minus);
+    return nearest == (value + 0x80000 - error) >> 20;
+}
+
+/* Zeros behind the k integers of a row. */
+static inline void colibri_pad_int8(int8_t *restrict y, int k, int stride)
+{
+    volatile int8_t *const padding = y; /* or stores would be merged into words that may not be aligned */
+    for (int i = k; i < stride; i++) {
+        padding[i] = 0;
+    }
 }
 
 #endif

@@ -141,7 +141,7 @@ COLIBRI_INSIDE void colibri_hidden_int8(int8_t *restrict y, float *restrict scal
     const uint32_t most = colibri_hidden_estimates(values, up, gate, x_scale, k, grouped);
     uint32_t top = 0;
     for (int i = 0; i < k && most >= COLIBRI_LEAST_ESTIMATE; i++) {
-        if (((uint32_t)colibri_bits(values[i]) & 0x7FFFFFFF) > most - COLIBRI_NEAR) {
+        if (colibri_may_be_largest(values[i], most)) {
             top = colibri_most(top, (uint32_t)colibri_bits(colibri_hidden_value(up, gate, i, x_scale)) & 0x7FFFFFFF);
         }
     }
@@ -155,20 +155,12 @@ COLIBRI_INSIDE void colibri_hidden_int8(int8_t *restrict y, float *restrict scal
     const float inverse = colibri_inverse(scale, colibri_from_bits((int32_t)top), qmax);
     const uint32_t multiplier = (uint32_t)colibri_bits(inverse * x_scale * x_scale);
     for (int i = 0; i < k; i++) {
-        const uint32_t bits = (uint32_t)colibri_bits(values[i]);
-        const uint32_t minus = -(bits >> 31);
-        uint32_t nearest;
-        if (colibri_sure_nearest(&nearest, bits & 0x7FFFFFFF, multiplier)) {
-            y[i] = (int8_t)((nearest ^ minus) - minus);
-        } else {
+        if (!colibri_quantise_estimate(y + i, values[i], multiplier)) {
             const float value = colibri_hidden_value(up, gate, i, x_scale);
             y[i] = (int8_t)colibri_soft_scale(value, (uint32_t)colibri_bits(inverse), qmax);
         }
     }
-    volatile int8_t *const padding = y; /* or stores would be merged into words that may not be aligned */
-    for (int i = k; i < stride; i++) {
-        padding[i] = 0;
-    }
+    colibri_pad_int8(y, k, stride);
 }
 
 /* Of matrices in groups; their rows' scales are the upper 16 bits of fp32. */

@@ -49,7 +49,7 @@ COLIBRI_SHARED void colibri_rms_norm_int8(int8_t *restrict y, float *restrict sc
     }
     uint32_t top = 0;
     for (int i = 0; i < width && unusual >> 31 == 0; i++) {
-        if (((uint32_t)colibri_bits(values[i]) & 0x7FFFFFFF) > most - COLIBRI_NEAR) {
+        if (colibri_may_be_largest(values[i], most)) {
             top = colibri_most(top, (uint32_t)colibri_bits(colibri_norm_value(x[i], factor, w[i])) & 0x7FFFFFFF);
         }
     }
@@ -63,20 +63,12 @@ COLIBRI_SHARED void colibri_rms_norm_int8(int8_t *restrict y, float *restrict sc
     const float inverse = colibri_inverse(scale, colibri_from_bits((int32_t)top), qmax);
     const uint32_t multiplier = (uint32_t)colibri_bits(inverse * factor);
     for (int i = 0; i < width; i++) {
-        const uint32_t bits = (uint32_t)colibri_bits(values[i]);
-        const uint32_t minus = -(bits >> 31);
-        uint32_t nearest;
-        if (colibri_sure_nearest(&nearest, bits & 0x7FFFFFFF, multiplier)) {
-            y[i] = (int8_t)((nearest ^ minus) - minus);
-        } else {
+        if (!colibri_quantise_estimate(y + i, values[i], multiplier)) {
             const float value = colibri_norm_value(x[i], factor, w[i]);
             y[i] = (int8_t)colibri_soft_scale(value, (uint32_t)colibri_bits(inverse), qmax);
         }
     }
-    volatile int8_t *const padding = y; /* or stores would be merged into words that may not be aligned */
-    for (int i = width; i < stride; i++) {
-        padding[i] = 0;
-    }
+    colibri_pad_int8(y, width, stride);
 }
 
 #endif

@@ -31,6 +31,16 @@ static inline uint32_t colibri_route_units(uint32_t x, uint32_t exponent)
     return shift < 32 ? (x << 8 | 0x80000000u) >> shift : 0;
 }
 
+/* x in such units; total grows by the magnitude. */
+static inline int32_t colibri_route_value(uint32_t *restrict total, float x, uint32_t exponent)
+{
+    const uint32_t bits = (uint32_t)colibri_bits(x);
+    const uint32_t units = colibri_route_units(bits, exponent);
+    const uint32_t minus = -(bits >> 31);
+    *total += units;
+    return (int32_t)((units ^ minus) - minus);
+}
+
 /* A product in units of both, halved so often. */
 static inline int32_t colibri_route_sum(uint32_t *restrict total, const float *restrict w, const int32_t *restrict x,
                                         uint32_t width, uint32_t exponent, uint32_t halvings)
@@ -38,11 +48,7 @@ static inline int32_t colibri_route_sum(uint32_t *restrict total, const float *r
     int32_t sum = 0;
     uint32_t magnitudes = 0;
     for (uint32_t i = 0; i < width; i++) {
-        const uint32_t bits = (uint32_t)colibri_bits(w[i]);
-        const uint32_t units = colibri_route_units(bits, exponent);
-        const uint32_t minus = -(bits >> 31);
-        magnitudes += units;
-        sum += ((int32_t)((units ^ minus) - minus) * x[i]) >> halvings;
+        sum += (colibri_route_value(&magnitudes, w[i], exponent) * x[i]) >> halvings;
     }
     *total = colibri_most(*total, magnitudes);
     return sum;
@@ -59,11 +65,7 @@ static inline uint32_t colibri_route_sums(float *restrict scores, int32_t *restr
     }
     uint32_t total_x = 0;
     for (uint32_t i = 0; i < width; i++) {
-        const uint32_t bits = (uint32_t)colibri_bits(x[i]);
-        const uint32_t units = colibri_route_units(bits, of_x);
-        const uint32_t minus = -(bits >> 31);
-        total_x += units;
-        inputs[i] = (int32_t)((units ^ minus) - minus);
+        inputs[i] = colibri_route_value(&total_x, x[i], of_x);
     }
     uint32_t total_w = 0;
     for (uint32_t i = 0; i < n; i++) {
