@@ -171,6 +171,17 @@ def test_a_far_jump_of_lld_is_a_call() -> None:
     assert thumb(other).target is None
 
 
+def test_a_call_into_the_function_itself_is_a_jump() -> None:
+    """On Armv6-M compilers jump so in long functions, since `b` reaches only 2 KB; a bound was refused for them."""
+    head = "10:\tpush\t{r4, lr}\n12:\tbl\t1a <f+0xa>\n16:\t.word\t0x12345678\n"
+    tail = "1a:\tsub\tsp, #16\n1c:\tadd\tsp, #16\n1e:\tpop\t{r4, pc}\n"
+    found = MachineCode(parse_disassembly(head + tail, "@"), [(0x10, 16, "f")], thumb, 0).read(0x10)
+    assert (found.depth, found.calls, found.unsteady) == (24, (), "")
+    recursive = head.replace("1a <f+0xa>", "10 <f>").replace(".word\t0x12345678", "nop\n18:\tnop")
+    found = MachineCode(parse_disassembly(recursive + tail, "@"), [(0x10, 16, "f")], thumb, 0).read(0x10)
+    assert [(call.target, call.depth) for call in found.calls] == [(0x10, 8)]
+
+
 def test_clang_aligns_the_stack_by_way_of_a_register() -> None:
     """Thumb cannot clear bits of sp; a bound was refused for each function with MVE's vectors in its frame."""
     head = "10:\tpush\t{r4, r6, r7, lr}\n12:\tadd\tr7, sp, #8\n"

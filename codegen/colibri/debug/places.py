@@ -89,11 +89,11 @@ def _calls_by_line(
     arch = package.board.cpu.arch
     if arch not in READERS:
         raise BadInput(f"no reader for the machine code of {arch}", where=str(image))
-    decode, comment, _ = READERS[arch]
+    decode, _, _ = READERS[arch]
     lines = _Lines(image)
     known = frozenset(kernels)
     found: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for one in disassemble(image, disassembler(folder), comment):
+    for one in disassemble(image, disassembler(folder), arch):
         kernel = _kernel_of(one, known)
         if kernel and decode(one).flow in (Flow.CALL, Flow.JUMP) and (line := lines.at(one.address)):
             found[line, kernel].append(one.address)

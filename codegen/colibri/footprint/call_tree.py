@@ -12,6 +12,7 @@ from colibri.footprint.compiler_frames import CompilerFrames, Frame
 from colibri.footprint.linker import parse_map
 from colibri.footprint.machine_code import Call, Code, MachineCode
 from colibri.footprint.pe import read_pe
+from colibri.footprint.register_calls import direct_calls
 from colibri.footprint.stack_effects import READERS, Instruction, parse_disassembly
 from colibri.symbol_table import SymbolKind, symbols_of
 
@@ -62,7 +63,7 @@ class CallTree:
     def __init__(self, image: Path, frames: CompilerFrames, arch: str, objdump: str) -> None:
         if arch not in READERS:
             raise BadInput(f"no reader for the machine code of {arch}", where=str(image))
-        decode, comment, self.pushed = READERS[arch]
+        decode, _, self.pushed = READERS[arch]
         self._frames = frames
         symbols = _read_symbols(image)
         self._functions, self.public, self.reserve = symbols.functions, symbols.public, symbols.reserve
@@ -71,7 +72,7 @@ class CallTree:
             self._names.setdefault(start, name)
         self._addresses = {name: start for start, _, name in reversed(self._functions)}
         self._objects = _objects(image)
-        self._code = MachineCode(disassemble(image, objdump, comment), self._functions, decode, self.pushed)
+        self._code = MachineCode(disassemble(image, objdump, arch), self._functions, decode, self.pushed)
         self._read: dict[int, Function] = {}
 
     def address(self, name: str) -> int | None:
@@ -139,8 +140,8 @@ def _objects(image: Path) -> list[tuple[int, int, str]]:
     ]
 
 
-def disassemble(image: Path, objdump: str, comment: str) -> list[Instruction]:
-    """All instructions of an image, in its order.
+def disassemble(image: Path, objdump: str, arch: str) -> list[Instruction]:
+    """All instructions of an image, in its order; see `direct_calls` for what it makes of some.
 
     Raises:
         BadInput: the disassembler does not know the image.
@@ -154,7 +155,9 @@ def disassemble(image: Path, objdump: str, comment: str) -> list[Instruction]:
     )
     if done.returncode != 0:
         raise BadInput(f"{objdump} cannot disassemble it", where=str(image), hint=done.stderr.strip()[-200:])
-    return parse_disassembly(done.stdout, comment)
+    decode, comment, _ = READERS[arch]
+    instructions = parse_disassembly(done.stdout, comment)
+    return direct_calls(instructions, done.stdout, decode) if arch == "arm" else instructions
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,8 @@ class MachineCode:
         self, walk: _Walk, one: Instruction, effect: Effect, depth: int, start: int, following: int | None
     ) -> list[tuple[int, int]]:
         flow, target = effect.flow, effect.target
+        if flow is Flow.CALL and target is not None and start < target < self.end(start):
+            flow = Flow.JUMP  # Armv6-M has no other far enough; what follows may be constants
         after: list[tuple[int, int]] = []
         if following is not None and flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL):
             # Behind the last instruction of a function: a call there never returns, anything else goes on.
