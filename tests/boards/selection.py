@@ -16,8 +16,9 @@ from collections.abc import Callable, Hashable, Iterable
 
 import pytest
 
+from colibri.boards.host import unlike_host
 from colibri.boards.load import board_names, load_board
-from colibri.boards.profile import Board, BoardKind, Emulator, Holds, MemoryKind
+from colibri.boards.profile import Board, BoardKind, Emulator, EmulatorKind, Holds, MemoryKind
 
 # Looked at first, in this order: their figures stand in the docs, and between them they have most of what there is.
 _FIRST = (
@@ -124,3 +125,10 @@ def boards_with_models(sensor: Iterable[str], language: Iterable[str]) -> pytest
     """Run a test, which takes ``board`` and ``model``, with the sensor model and the language model of the examples."""
     pairs = [*((board, "sensor") for board in sensor), *((board, "language") for board in language)]
     return pytest.mark.parametrize(("board", "model"), pairs)
+
+
+def skip_where_nothing_runs(board: str) -> None:
+    """Skip a board that only a processor like its own can run, where the one at hand is older."""
+    read = load_board(board)
+    if all(emulator.kind is EmulatorKind.NATIVE for emulator in read.emulators) and (reason := unlike_host(read)):
+        pytest.skip(f"{board}: {reason}")

@@ -2,15 +2,12 @@
 
 import pytest
 from board_packages import EXAMPLES, PRUNED, Make
-from selection import ROOMY, RUNS
+from selection import ROOMY, RUNS, skip_where_nothing_runs
 
-from colibri.boards.load import load_board
-from colibri.boards.profile import EmulatorKind
 from colibri.graph.graph import StateType
 from colibri.graph.scheme import Scheme
 from colibri.options import Options
 from colibri.testing import check_package
-from colibri.toolchain.probe import examine_emulator
 
 # What the numpy reference answers to the golden inputs. A change of these lines is a change of the arithmetic.
 DIGESTS = {
@@ -33,12 +30,7 @@ def test_pruned_language_model(board: str, make: Make, record_property: pytest.F
 
 
 def run(model: str, checkpoint: str, board: str, options: Options, make: Make, record_property) -> None:  # type: ignore[no-untyped-def]
-    emulators = load_board(board).emulators
-    if all(one.kind is EmulatorKind.NATIVE for one in emulators):
-        # Nothing but a processor like the board's can run it, and the one at hand may be older.
-        problems = [examine_emulator(load_board(board), one).problem for one in emulators]
-        if all(problems):
-            pytest.skip(problems[0])
+    skip_where_nothing_runs(board)
     folder, package = make(EXAMPLES / checkpoint, board, options)
     results = check_package(folder, check_memory=True, instructions=True)
     assert {result.emulator for result in results} == {emulator.name for emulator in package.board.emulators}

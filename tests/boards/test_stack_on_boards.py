@@ -9,7 +9,7 @@ import pytest
 from board_packages import EXAMPLES, PRUNED, Make
 from msgspec.structs import replace
 from report_checks import check_entry
-from selection import COMPILERS, OFTEN, TELLING, boards_with_models, of_kind, with_elf
+from selection import COMPILERS, OFTEN, TELLING, boards_with_models, of_kind, skip_where_nothing_runs, with_elf
 
 from colibri.boards.load import load_board
 from colibri.boards.profile import BoardKind, CompilerFamily
@@ -74,6 +74,7 @@ def require_calls(board: str, entries: Sequence[ObservedEntry]) -> None:
 @pytest.mark.emulator
 @boards_with_models([*of_kind(BoardKind.BARE, COMPILERS), *of_kind(BoardKind.LINUX, TELLING)], with_elf(OFTEN))
 def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> None:
+    skip_where_nothing_runs(board)
     folder, package = made(model, board, make)
     runs = observe(folder)
     emulators = [emulator for emulator in package.board.emulators if observable(package.board, emulator)]
@@ -114,6 +115,7 @@ def test_the_bound_holds_and_is_tight(board: str, model: str, make: Make) -> Non
 @pytest.mark.emulator
 @boards_with_models(PAINTED, PAINTED)
 def test_a_painted_stack_shows_what_no_plugin_sees(board: str, model: str, make: Make) -> None:
+    skip_where_nothing_runs(board)
     folder, package = made(model, board, make)
     for run in observe(folder):
         assert [entry.name.replace(package.prefix, "P") for entry in run.entries] == CALLED[model]

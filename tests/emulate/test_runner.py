@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from colibri.boards import host
 from colibri.boards.load import load_board
 from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.emulate.faults import find_fault
@@ -52,6 +53,12 @@ def test_missing_image(tmp_path: Path) -> None:
 def test_exit_code_and_streams(tmp_path: Path) -> None:
     outcome = run(script(tmp_path, "cat; echo oops >&2; exit 3"), PC, NATIVE, request=b"in and out")
     assert (outcome.exit_code, outcome.output, outcome.stderr) == (3, b"in and out", "oops\n")
+
+
+def test_an_older_processor_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "_features", set)
+    with pytest.raises(RunFailed, match=r"ended by SIGILL.*; this processor has no abm, avx2, "):
+        run(script(tmp_path, "kill -ILL $$"), PC, NATIVE)
 
 
 def test_signal_before_the_port_can_speak(tmp_path: Path) -> None:

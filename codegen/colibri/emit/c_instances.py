@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from colibri.emit.c_shapes import Generics, Instance
-from colibri.passes.kernels import PORTABLE, KernelSet
+from colibri.passes.kernels import KernelSet
 
 
 class Instances:
@@ -30,11 +30,12 @@ class Instances:
         self.inner |= {stem} if inner else set()
 
     def order(self) -> list[str]:
-        """The headers as they are included: those of a processor before portable ones, which include what they need
-        and find it there already."""
+        """The headers as they are included: folder by folder, as the board prefers them. A header includes portable
+        ones that it needs, and finds there already what another folder has of that name."""
+        folders = self.kernels.folders
 
-        def place(stem: str) -> tuple[bool, bool, str]:
-            return stem not in self.inner, self.kernels.folder(stem) == PORTABLE, stem
+        def place(stem: str) -> tuple[bool, int, str]:
+            return stem not in self.inner, folders.index(self.kernels.folder(stem)), stem
 
         return [self.headers[stem] for stem in sorted(self.headers, key=place)]
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from colibri.boards.host import unlike_host
 from colibri.boards.profile import Board, Emulator, EmulatorKind
 from colibri.emulate import monitor
 from colibri.emulate.faults import Fault, find_fault, signal_fault
@@ -108,7 +109,8 @@ def run(
         outcome = attempt.outcome(time.monotonic() - began)
         problem = attempt.problem(timeout, outcome)
         if problem:
-            hint = _last_lines(outcome)
+            native = emulator.kind is EmulatorKind.NATIVE
+            hint = (unlike_host(board) if native else "") or _last_lines(outcome)
             raise RunFailed(problem, where=f"{board.id} on {emulator.name}", hint=hint, outcome=outcome)
         if plugin is not None:
             observation = read_observation(folder / _RESULTS_NAME, checked=plugin.check)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
 import signal
@@ -15,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 
+from colibri.boards.host import host_name, unlike_host
 from colibri.boards.profile import Board, BoardKind, CompilerFamily, Emulator, EmulatorKind
 from colibri.boards.words import meant
 from colibri.emulate.wasm import WASMTIME_HINT
@@ -37,19 +37,8 @@ _LINUX_PROGRAM = """\
 #include <stdio.h>
 int main(void) { return puts("hello") < 0; }
 """
-
-_AVX512 = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
-
-# What options take for granted, by the names in /proc/cpuinfo.
-_X86_FEATURES = {
-    "-march=x86-64-v2": ("cx16", "lahf_lm", "popcnt", "sse4_2", "ssse3"),
-    "-march=x86-64-v3": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
-    "-march=x86-64-v4": ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", *_AVX512),
-    "-mavx512vnni": ("avx512_vnni",),
-}
 _FP32_BITS = 32  # of __riscv_flen, the width of the floating-point registers
 _ARM_FP32 = 1 << 2  # of __ARM_FP, where bit n stands for a width of 8 << n bits (Arm C Language Extensions)
-_MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True)
@@ -163,7 +152,7 @@ def examine_emulator(board: Board, emulator: Emulator, installed: Installed | No
 
 def _examine_names(board: Board, emulator: Emulator) -> EmulatorProbe:
     if emulator.kind is EmulatorKind.NATIVE:
-        return _examine_host(board)
+        return EmulatorProbe(host_name(), unlike_host(board))
     if emulator.kind is EmulatorKind.WASMTIME:
         return _examine_wasmtime()
     if shutil.which(emulator.program) is None:
@@ -285,29 +274,8 @@ def _known_names(emulator: Emulator, option: str) -> set[str]:
     return {word for line in output.splitlines() for word in line.split()[:2]}
 
 
-def _examine_host(board: Board) -> EmulatorProbe:
-    """Whether the machine that this runs on is like the board."""
-    machine = platform.machine().lower()
-    arch = _MACHINE_NAMES.get(machine, machine)
-    found = f"{platform.system()} on {arch}"
-    if platform.system() != "Linux" or arch != board.cpu.arch:
-        return EmulatorProbe(found, f"this machine is {found}, not Linux on {board.cpu.arch}")
-    needed = [feature for flag in board.toolchain.flags for feature in _X86_FEATURES.get(flag, ())]
-    missing = sorted(set(needed) - _host_features())
-    return EmulatorProbe(found, f"this processor has no {', '.join(missing)}" if missing else "")
-
-
 def _examine_wasmtime() -> EmulatorProbe:
     try:
         return EmulatorProbe(f"wasmtime {version('wasmtime')} (Python package)")
     except PackageNotFoundError:
         return EmulatorProbe("", f"not installed; {WASMTIME_HINT}")
-
-
-def _host_features() -> set[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
-    return set(flags[1].split()) if flags else set()
