@@ -31,7 +31,7 @@ from colibri.toolchain.build import build
 # Only gcc says what frames its functions have.
 OF_GCC = [name for name in COMPILERS if load_board(name).toolchain.family is CompilerFamily.GCC]
 # What assembler code inside a function pushes, only the machine code tells.
-PUSHED_BY_ASSEMBLER = {"armv6m colibri_dot_w8a8": 8}
+PUSHED_BY_ASSEMBLER = {"armv6m colibri_dot_w8a8": 8, "rv32im colibri_rows_w4a8": 64}
 BARE = boards_with_models(of_kind(BoardKind.BARE, OF_GCC), of_kind(BoardKind.BARE, OFTEN))
 # Without an emulator that shows stores.
 PAINTED = ["wasm32", "wasm32-simd128", "windows-x86-64", "x86-64-v4"]

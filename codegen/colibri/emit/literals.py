@@ -26,12 +26,13 @@ def float_literal(value: float) -> str:
     """A C literal with exactly this fp32 value.
 
     >>> float_literal(0.25)
-    '0x1.0000000000000p-2f'
+    '0x1.0p-2f'
     """
     rounded = np.float32(value)
     if not np.isfinite(rounded):
         raise ValueError(f"{value} has no C literal")
-    return f"{float(rounded).hex()}f"
+    digits = re.sub(r"(\.[0-9a-f]+?)0+p", r"\1p", float(rounded).hex())
+    return f"{digits}f"
 
 
 def identifier(text: str) -> str:

@@ -20,7 +20,10 @@ def print_stack(stack: StackUse, console: Console, *, full: bool = False) -> Non
     if program.bytes is None:
         console.print(Text(f"stack: not bounded, {program.unknown}", "yellow"), soft_wrap=True)
         known = [entry for entry in stack.entries if entry.bytes is not None]
-        if known:
+        lost = [entry.name for entry in stack.entries if entry.bytes is None]
+        if lost:
+            console.print(Text(f"stack of the model: not bounded for {', '.join(lost)}", "yellow"), soft_wrap=True)
+        elif known:
             deepest = max(known, key=lambda entry: entry.bytes or 0)
             console.print(f"stack of the model: {deepest.name} takes {deepest.bytes:,} at most", soft_wrap=True)
             console.print(Text(f"deepest: {path_text(deepest)}", "dim"), soft_wrap=True)
