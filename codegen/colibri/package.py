@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -279,6 +280,21 @@ class Package(msgspec.Struct, frozen=True):
         return [
             ("bin", self.model_bin_bytes, self.sections),
             *([("hot_bin", hot.bytes, hot.sections)] if hot else []),
+        ]
+
+    def overfull(self) -> list[str]:
+        """Regions that weights and working memory alone are too large for, as ``flash 1,276,112 of 262,144 bytes``."""
+        taken: Counter[str] = Counter()
+        for block in self.memory.blocks:
+            taken[block.region] += block.total
+        if self.board.memory:
+            taken[self.board.region_for(Holds.WEIGHTS).name] += self.model_bin_bytes
+        if self.hot_weights:
+            taken[self.hot_weights.region] += self.hot_weights.bytes
+        return [
+            f"{region.name} {taken[region.name]:,} of {region.limit:,} bytes"
+            for region in self.board.memory
+            if 0 < region.limit < taken[region.name]
         ]
 
     def save(self, folder: Path) -> None:

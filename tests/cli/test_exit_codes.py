@@ -205,6 +205,19 @@ def test_what_does_not_fit_is_reported_all_the_same(capsys: pytest.CaptureFixtur
     assert regions["flash"]["used"] - regions["flash"]["limit"] == over
 
 
+def test_generate_says_what_cannot_link(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--board", "microbit", "--scheme", "w4a8", "--context", "8")
+    assert main(["generate", str(SHAKESPEARE), *options, "-o", str(tmp_path / "p")]) == 0
+    size = (tmp_path / "p/model.bin").stat().st_size
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"colibri: warning: will not link: flash {size:,} of 262,144 bytes, ram 20,256 of 16,384 bytes; "
+        "see `colibri explain`"
+    )
+    assert main(["generate", SENSOR, "--board", "microbit", "-o", str(tmp_path / "q")]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_an_internal_error_is_one_line_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import colibri.package
 

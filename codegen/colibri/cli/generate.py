@@ -48,6 +48,8 @@ def command(
     if installed:
         remember(folder, installed)
     print_notes(package)
+    if overfull := package.overfull():
+        click.echo(f"colibri: warning: will not link: {', '.join(overfull)}; see `colibri explain`", err=True)
     if as_json:
         click.echo((folder / FILE_NAME).read_text(encoding="utf-8"), nl=False)
         return
